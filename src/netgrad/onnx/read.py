@@ -1,0 +1,210 @@
+"""Reading a model: from a file, bytes, a protobuf message or an ``onnx_ir.Model``.
+
+Weights in external data files stay on disk: they are mapped into memory when somebody asks for their values, so
+that a model of many gigabytes is opened without being read.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import onnx
+import onnx.serialization
+import onnx_ir
+from google.protobuf.message import DecodeError
+
+from netgrad.core.errors import InvalidArgumentError, InvalidModelError
+
+ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | onnx_ir.Model
+"""Whatever a function of netgrad takes as a model."""
+
+
+def load(source: ModelSource) -> onnx_ir.Model:
+    """Read a model into a fresh ``onnx_ir.Model``, which may be changed without changing the source.
+
+    Tensors are shared with the source and must not be changed (nor renamed: a tensor's name belongs to it).
+    Nodes that are not in topological order are sorted.
+
+    Args:
+        source: The path of a file (``.onnx`` and any other ending: protobuf; ``.textproto``, ``.prototxt``,
+            ``.pbtxt``; ``.json``, ``.onnxjson``; ``.onnxtxt``, ``.onnxtext``), the bytes of such a protobuf file,
+            an ``onnx.ModelProto`` or an ``onnx_ir.Model``. External data of a file is looked for in the
+            file's folder, external data of bytes and messages in the current folder.
+
+    Returns:
+        The model. Large external tensors are not in memory.
+
+    Raises:
+        InvalidModelError: The file is missing, unreadable, truncated or no ONNX model, a file of external data is
+            missing or too short, or the graph reads a name that nothing defines.
+        InvalidArgumentError: ``source`` is something else.
+    """
+    if isinstance(source, onnx_ir.Model):
+        return _clone(source)
+    if isinstance(source, onnx.ModelProto):
+        return _from_proto(source, "the given ModelProto", "")
+    if isinstance(source, bytes):
+        return _from_proto(_parse(source, "protobuf", "the given bytes"), "the given bytes", "")
+    if isinstance(source, str | os.PathLike):
+        return _from_file(os.fspath(source))
+    raise InvalidArgumentError(
+        f"a model is a path, bytes, an onnx.ModelProto or an onnx_ir.Model, not {type(source).__name__}"
+    )
+
+
+def _from_file(path: str) -> onnx_ir.Model:
+    where = f"'{path}'"
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise InvalidModelError(f"cannot read {where}: there is no such file") from None
+    except IsADirectoryError:
+        raise InvalidModelError(f"cannot read {where}: it is a folder, not a model file") from None
+    except (OSError, ValueError) as error:
+        raise InvalidModelError(f"cannot read {where}: {_reason(error)}") from None
+    ending = os.path.splitext(path)[1].lower()
+    known = onnx.serialization.registry.get_format_from_file_extension(ending)
+    return _from_proto(_parse(content, known or "protobuf", where), where, os.path.dirname(path) or os.curdir)
+
+
+def _parse(content: bytes, form: str, where: str) -> onnx.ModelProto:
+    if not content:
+        raise InvalidModelError(f"cannot read {where}: it is empty")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx calls its own text form experimental at every use
+            return onnx.load_model_from_string(content, format=form)
+    except DecodeError:
+        raise InvalidModelError(f"cannot read {where}: it is not an ONNX model, or a truncated one") from None
+    except Exception as error:  # the text parsers have no exception class in common
+        raise InvalidModelError(
+            f"cannot read {where}: it is not an ONNX model in the {form} form ({_reason(error)})"
+        ) from None
+
+
+def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Model:
+    if not proto.HasField("graph"):
+        raise InvalidModelError(f"cannot read {where}: it is not an ONNX model (it holds no graph)")
+    if not proto.opset_import:
+        raise InvalidModelError(f"cannot read {where}: it is not an ONNX model (it imports no operator set)")
+    _check_names(proto.graph, frozenset(), where)
+    try:
+        model = onnx_ir.from_proto(proto)
+    except Exception as error:  # onnx_ir wraps whatever a malformed field caused
+        raise InvalidModelError(f"{where} is not a valid ONNX model: {_reason(error)}") from None
+    if folder:
+        _set_data_folder(model, folder)
+    _check_external_data(model, where)
+    try:
+        _sort(model)
+    except ValueError:
+        raise InvalidModelError(f"{where} is not a valid ONNX model: its graph has a cycle") from None
+    return model
+
+
+def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
+    try:
+        return model.clone()
+    except RuntimeError as error:
+        raise InvalidModelError(
+            f"the given onnx_ir model cannot be copied, are its nodes in topological order? ({_reason(error)})"
+        ) from None
+
+
+def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> None:
+    """Every name read is defined, and no name is defined twice, in the graph and the graphs inside it."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    initializers.update(tensor.values.name for tensor in graph.sparse_initializer)
+    defined = {value.name for value in graph.input} | initializers
+    for node in graph.node:
+        for name in node.output:
+            if name in defined and name:
+                raise InvalidModelError(
+                    f"{where} is not a valid ONNX model: '{name}', an output of {_say(node)}, is defined twice"
+                )
+            defined.add(name)
+    visible = outer | defined | {""}
+    for node in graph.node:
+        for name in node.input:
+            if name not in visible:
+                raise InvalidModelError(
+                    f"{where} is not a valid ONNX model: {_say(node)} reads '{name}', which nothing defines"
+                )
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                _check_names(inner, visible, where)
+    for value in graph.output:
+        if value.name not in visible:
+            raise InvalidModelError(
+                f"{where} is not a valid ONNX model: nothing defines its output '{value.name}'"
+            )
+
+
+def _say(node: onnx.NodeProto) -> str:
+    return f"{node.op_type} node '{node.name}'" if node.name else f"a {node.op_type} node"
+
+
+def tensors(model: onnx_ir.Model) -> Iterator[onnx_ir.TensorProtocol]:
+    """Every tensor that the model holds: initializers and tensor attributes, inner graphs and functions too."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                yield value.const_value
+        for node in graph:
+            for attribute in node.attributes.values():
+                if attribute.is_ref():
+                    continue
+                if attribute.type == onnx_ir.AttributeType.TENSOR:
+                    yield attribute.as_tensor()
+                elif attribute.type == onnx_ir.AttributeType.TENSORS:
+                    yield from attribute.as_tensors()
+
+
+def _external(model: onnx_ir.Model) -> Iterator[onnx_ir.ExternalTensor]:
+    return (tensor for tensor in tensors(model) if isinstance(tensor, onnx_ir.ExternalTensor))
+
+
+def _set_data_folder(model: onnx_ir.Model, folder: str) -> None:
+    for tensor in _external(model):
+        tensor.base_dir = folder
+
+
+def _check_external_data(model: onnx_ir.Model, where: str) -> None:
+    sizes: dict[str, int] = {}
+    for tensor in _external(model):
+        path = str(tensor.path)
+        if path not in sizes:
+            if not os.path.isfile(path):
+                raise InvalidModelError(
+                    f"{where} keeps tensor '{tensor.name}' in the external data file '{path}', which does not exist"
+                )
+            sizes[path] = os.path.getsize(path)
+        end = (tensor.offset or 0) + (tensor.length if tensor.length is not None else tensor.nbytes)
+        if end > sizes[path]:
+            raise InvalidModelError(
+                f"the external data file '{path}' of {where} is too short: tensor '{tensor.name}' "
+                f"ends at byte {end}, the file at {sizes[path]}"
+            )
+
+
+def _sort(model: onnx_ir.Model) -> None:
+    """Bring the nodes into topological order, if they are not (operators may be listed in any order on disk)."""
+    for graph in model.graphs():
+        seen: set[onnx_ir.Node] = set()
+        for node in graph:
+            if any(p.graph is graph and p not in seen for p in node.predecessors()):
+                graph.sort()
+                break
+            seen.add(node)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause's first line: what went wrong rather than where in a library."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = getattr(error, "strerror", None) or str(error)
+    return text.strip().split("\n", 1)[0] or type(error).__name__
