@@ -1,7 +1,7 @@
 """Where a node came from: the notes that gradient nodes carry back to their forward node and rule.
 
-The notes are ONNX metadata properties of the node, so they survive a file, can be read in any graph viewer, and
-let a failure of ONNX Runtime be told in terms of the model that the user knows.
+The notes are ONNX metadata properties of the node, so they survive a file, can be read in any graph viewer,
+and let a failure of ONNX Runtime be told in terms of the model that the user knows.
 """
 
 from __future__ import annotations

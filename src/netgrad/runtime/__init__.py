@@ -1,0 +1,1 @@
+"""Running a net on ONNX Runtime, and measuring its derivatives there."""
