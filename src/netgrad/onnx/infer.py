@@ -1,0 +1,101 @@
+"""Element type and shape of one node's outputs, by the standard's own inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import helper, numpy_helper
+
+from netgrad.onnx.view import Dim, TensorInfo
+
+
+@lru_cache(maxsize=None)
+def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
+    """The schema of an operator at an opset version, or None where the installed onnx knows none."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def attribute_default(schema: onnx.defs.OpSchema, name: str) -> Any:
+    """The default that the schema gives to an attribute, or None where it gives none."""
+    attribute = schema.attributes.get(name)
+    if attribute is None or not attribute.default_value.name:
+        return None
+    value = helper.get_attribute_value(attribute.default_value)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _type_proto(info: TensorInfo) -> onnx.TypeProto | None:
+    if info.dtype is None:
+        return None
+    return helper.make_tensor_type_proto(int(info.dtype), None if info.shape is None else list(info.shape))
+
+
+def _info(proto: onnx.TypeProto | None) -> TensorInfo:
+    if proto is None or not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
+        return TensorInfo()
+    dtype = ir.DataType(proto.tensor_type.elem_type)
+    if not proto.tensor_type.HasField("shape"):
+        return TensorInfo(dtype)
+    dims: list[Dim] = []
+    for dim in proto.tensor_type.shape.dim:
+        dims.append(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None))
+    return TensorInfo(dtype, tuple(dims))
+
+
+def infer_node(
+    op_type: str,
+    domain: str,
+    opset: int,
+    inputs: Sequence[TensorInfo | None],
+    attributes: Mapping[str, Any],
+    outputs: int,
+) -> list[TensorInfo]:
+    """Infer the outputs of one node.
+
+    Args:
+        op_type: Operator type.
+        domain: Operator domain.
+        opset: Version of that domain.
+        inputs: What is known of each input; None for an operand that is left out.
+        attributes: Python values or `onnx_ir.Attr` of the node's attributes.
+        outputs: How many outputs the node has.
+
+    Returns:
+        One entry per output. Entries are empty where the standard's inference says nothing.
+    """
+    schema = schema_of(op_type, opset, domain)
+    if schema is None:
+        return [TensorInfo()] * outputs
+    names = ["" if info is None else f"i{k}" for k, info in enumerate(inputs)]
+    node = onnx.NodeProto(op_type=op_type, domain=domain)
+    node.input.extend(names)
+    node.output.extend(f"o{k}" for k in range(outputs))
+    for name, value in attributes.items():
+        node.attribute.append(ir.to_proto(ir.convenience.convert_attributes({name: value})[0]))
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    for name, info in zip(names, inputs, strict=True):
+        if info is None:
+            continue
+        proto = _type_proto(info)
+        if proto is None:
+            return [TensorInfo()] * outputs
+        types[name] = proto
+        if info.constant is not None and info.constant.ndim <= 1:
+            data[name] = numpy_helper.from_array(np.asarray(info.constant), name)
+    try:
+        inferred = onnx.shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=[helper.make_opsetid(domain, opset)]
+        )
+    except onnx.shape_inference.InferenceError:
+        # The checker judges the finished model; here an operator that cannot be inferred is only unknown.
+        return [TensorInfo()] * outputs
+    return [_info(inferred.get(f"o{k}")) for k in range(outputs)]

@@ -1,0 +1,107 @@
+"""What a gradient rule sees: one forward operator, and the builder to write the gradient with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.core.operator import Operator
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.infer import attribute_default, schema_of
+
+
+class RuleContext:
+    """One forward operator as its rule sees it.
+
+    Attributes:
+        operator: The operator itself.
+        inputs: Its inputs as values; None for one that is left out.
+        outputs: Its outputs as values; None for one that is left out.
+        builder: Writes the gradient's operators.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[Value | None],
+        wanted: Sequence[bool],
+        builder: Builder,
+    ) -> None:
+        self.operator = operator
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.builder = builder
+        self._wanted = tuple(wanted)
+
+    @property
+    def input(self) -> Value:
+        """The first input."""
+        return self.required(0)
+
+    @property
+    def output(self) -> Value:
+        """The first output."""
+        value = self.outputs[0]
+        assert value is not None, "an operator on the path to the target has its first output"
+        return value
+
+    def required(self, index: int) -> Value:
+        """Input ``index``, which the operator's schema requires."""
+        value = self.inputs[index]
+        assert value is not None, f"{self.operator.type} requires input {index}"
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """Input ``index``, or None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def optional_output(self, index: int) -> Value | None:
+        """Output ``index``, or None where the model does not have it."""
+        return self.outputs[index] if index < len(self.outputs) else None
+
+    def wants(self, index: int) -> bool:
+        """Whether the gradient of input ``index`` will be used; a rule may return None where it is not."""
+        return index < len(self._wanted) and self._wanted[index]
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether the node sets attribute ``name`` itself."""
+        return self.operator.attributes.get(name) is not None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Attribute ``name``: the node's, else the schema's default, else ``default``.
+
+        Integer and float lists come as Python lists, tensors as `onnx_ir.TensorProtocol`.
+        """
+        value = self.operator.attributes.get(name)
+        if value is not None:
+            return list(value) if isinstance(value, tuple) else value
+        schema = schema_of(self.operator.type, self.builder.opset, self.operator.domain)
+        fallback = None if schema is None else attribute_default(schema, name)
+        return default if fallback is None else fallback
+
+    def emit(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
+        """Write one standard operator with one output (see `Builder.op`)."""
+        return self.builder.op(op_type, *inputs, **attributes)
+
+    def refuse(self, why: str, hint: str = "") -> UnsupportedOperatorError:
+        """The error to raise for a form of the operator that the rule does not cover."""
+        message = f"the gradient of {self.operator} is not available: {why}"
+        return UnsupportedOperatorError(message + (f"\nhint: {hint}" if hint else ""))
+
+    def rank(self, value: Value) -> int:
+        """The rank of ``value``; refused where it is not known before the model runs."""
+        if value.rank is None:
+            raise self.refuse(
+                f"the rank of '{value.name}' is unknown",
+                "declare the model's input shapes (symbolic dims are enough), or run shape inference on it",
+            )
+        return value.rank
+
+    def floating(self, value: Value) -> ir.DataType:
+        """The element type of ``value``, which is a floating-point type."""
+        assert value.dtype is not None, f"the element type of '{value.name}' is unknown"
+        return value.dtype

@@ -1,0 +1,217 @@
+"""The registry of ONNX rules as the backward pass asks for it; the one place that enforces declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from netgrad.core.errors import NetgradError, RuleError, UnsupportedOperatorError
+from netgrad.core.operator import Gradient, Operator
+from netgrad.onnx.broadcast import unbroadcast
+from netgrad.onnx.builder import Builder, Value, same_shape
+from netgrad.onnx.infer import attribute_default, schema_of
+from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
+from netgrad.onnx.view import FLOATING, TensorInfo
+
+# Attributes that change how an operator runs, not what it computes.
+_NEUTRAL_ATTRIBUTES = frozenset({"__doc__"})
+
+
+class OnnxRules:
+    """Gradient rules of ONNX operators over one graph's values (a `netgrad.core.registry.RuleSource`).
+
+    Args:
+        types: What is known of every forward value, by name.
+        opset: Version of the default domain that the graph uses.
+        overrides: Declarations that replace or extend the built-in ones, by (domain, operator type).
+    """
+
+    def __init__(
+        self,
+        types: Mapping[str, TensorInfo],
+        opset: int,
+        overrides: Mapping[tuple[str, str], Declaration] | None = None,
+    ) -> None:
+        self.types = types
+        self.opset = opset
+        self._declarations = {**declarations(), **(overrides or {})}
+
+    def declaration(self, op: Operator) -> Declaration | None:
+        """What is declared of the operator's type, or None."""
+        return self._declarations.get((op.domain, op.type))
+
+    # ---- RuleSource ---------------------------------------------------------------------------------
+
+    def missing(self, op: Operator) -> str | None:
+        """Why ``op`` has no gradient rule, or None if it has one (or is declared to need none)."""
+        declared = self.declaration(op)
+        if declared is None:
+            return "no gradient rule"
+        if declared.kind is Kind.NOT_IMPLEMENTED:
+            return f"not implemented: {declared.reason}"
+        return None
+
+    def blocked_inputs(self, op: Operator) -> Collection[int]:
+        """Input positions through which no gradient flows, whatever arrives at the outputs."""
+        everything = range(len(op.inputs))
+        declared = self.declaration(op)
+        if declared is not None and declared.kind in (Kind.NOT_DIFFERENTIABLE, Kind.PIECEWISE_CONSTANT):
+            return everything
+        if not any(self._may_float(name) for name in op.outputs if name):
+            return everything
+        fixed = () if declared is None else declared.not_differentiable
+        return [k for k, name in enumerate(op.inputs) if k in fixed or not self._may_float(name)]
+
+    def needs_all_output_gradients(self, op: Operator) -> bool:
+        """Whether the rule wants zeros in place of absent output cotangents."""
+        declared = self.declaration(op)
+        return declared is not None and declared.all_output_gradients
+
+    def gradient(
+        self, op: Operator, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+    ) -> tuple[Sequence[Operator], Sequence[Gradient | None]]:
+        """Run the operator's rule.
+
+        Raises:
+            UnsupportedOperatorError: The operator has an attribute or a form that its rule does not know.
+            RuleError: The rule broke its contract.
+        """
+        declared = self.declaration(op)
+        assert declared is not None, "missing rules are reported before the sweep"
+        if declared.function is None:
+            return [], [None] * len(op.inputs)
+        self._check_attributes(op, declared)
+        builder = Builder(self.opset, f"{op.outputs[0]}_grad")
+        context = RuleContext(
+            op,
+            [self._value(builder, name) for name in op.inputs],
+            [self._value(builder, name) for name in op.outputs],
+            wanted,
+            builder,
+        )
+        cotangents: list[Value | None] = []
+        for name, grad in zip(op.outputs, grads, strict=True):
+            assert grad is None or isinstance(grad, str), "ONNX gradients are dense"
+            cotangents.append(None if grad is None else builder.value(grad, self._cotangent_info(name)))
+        try:
+            returned = declared.function(context, *cotangents)
+        except NetgradError:
+            raise
+        except Exception as error:
+            raise RuleError(f"the rule {declared.source} failed on {op}: {error}") from error
+        contributions = self._checked(context, declared, returned)
+        return _named(builder, op, contributions)
+
+    # ---- the contract -------------------------------------------------------------------------------
+
+    def _may_float(self, name: str) -> bool:
+        """Whether the blob can carry a gradient: floating point, or of unknown type."""
+        info = self.types.get(name)
+        return bool(name) and (info is None or info.dtype is None or info.dtype in FLOATING)
+
+    def _value(self, builder: Builder, name: str) -> Value | None:
+        return builder.value(name, self.types.get(name, TensorInfo())) if name else None
+
+    def _cotangent_info(self, name: str) -> TensorInfo:
+        primal = self.types.get(name, TensorInfo())
+        return TensorInfo(primal.dtype, primal.shape)
+
+    def _check_attributes(self, op: Operator, declared: Declaration) -> None:
+        """Refuse an attribute that the rule does not understand, unless it has its default."""
+        schema = schema_of(op.type, self.opset, op.domain)
+        for name, value in op.attributes.items():
+            if name in declared.attributes or name in _NEUTRAL_ATTRIBUTES:
+                continue
+            default = None if schema is None else attribute_default(schema, name)
+            given = list(value) if isinstance(value, tuple) else value
+            if default is None or given != default:
+                raise UnsupportedOperatorError(
+                    f"the gradient rule of {op.type} does not know attribute '{name}' = {value!r} of {op}"
+                )
+
+    def _checked(
+        self, context: RuleContext, declared: Declaration, returned: Contributions
+    ) -> list[Value | None]:
+        op = context.operator
+        contributions = _aligned(op, declared, returned)
+        for k, contribution in enumerate(contributions):
+            if contribution is None:
+                continue
+            if k in declared.not_differentiable or context.inputs[k] is None:
+                raise RuleError(
+                    f"the rule {declared.source} returns a gradient for input {k} of {op}, "
+                    f"which is declared not differentiable or is left out"
+                )
+            contributions[k] = self._projected(context, declared, contribution, context.required(k))
+        for k, name in enumerate(op.inputs):
+            expected = context.wants(k) and k not in declared.not_differentiable and self._may_float(name)
+            if expected and contributions[k] is None and any(context.outputs):
+                raise RuleError(f"the rule {declared.source} returns no gradient for input {k} of {op}")
+        return contributions
+
+    def _projected(
+        self, context: RuleContext, declared: Declaration, contribution: Value, primal: Value
+    ) -> Value:
+        """Bring a contribution into the space of its primal: shape, then element type."""
+        builder = context.builder
+        if declared.broadcasts:
+            contribution = unbroadcast(builder, contribution, primal)
+        have, want = contribution.static_shape, primal.static_shape
+        if have is not None and want is not None and have != want:
+            raise RuleError(
+                f"the rule {declared.source} returns a gradient of shape {have} for '{primal.name}', "
+                f"an input of {context.operator} with shape {want}"
+            )
+        if contribution.dtype is not None and primal.dtype is not None:
+            contribution = builder.cast(contribution, primal.dtype)
+        if not same_shape(contribution, primal):
+            builder.assume_shape(contribution, primal.shape)
+        return contribution
+
+
+def _aligned(op: Operator, declared: Declaration, returned: Contributions) -> list[Value | None]:
+    """The rule's answer as a list with one entry per input."""
+    if isinstance(returned, Value) or returned is None:
+        differentiable = [k for k in range(len(op.inputs)) if k not in declared.not_differentiable]
+        if len(differentiable) != 1:
+            raise RuleError(
+                f"the rule {declared.source} returns one value for {op}, "
+                f"which has {len(differentiable)} differentiable inputs"
+            )
+        contributions: list[Value | None] = [None] * len(op.inputs)
+        contributions[differentiable[0]] = returned
+        return contributions
+    contributions = list(returned)
+    if len(contributions) != len(op.inputs):
+        raise RuleError(
+            f"the rule {declared.source} returns {len(contributions)} gradients for {op}, "
+            f"which has {len(op.inputs)} inputs"
+        )
+    return contributions
+
+
+def _named(
+    builder: Builder, op: Operator, contributions: Sequence[Value | None]
+) -> tuple[list[Operator], list[Gradient | None]]:
+    """Call each contribution that this rule computed ``<input>_grad``; leave passed ones as they are."""
+    written = {name for written_by in builder.operators for name in written_by.outputs}
+    renamed: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, contribution in zip(op.inputs, contributions, strict=True):
+        if contribution is None or contribution.name not in written or contribution.name in renamed:
+            continue
+        final = f"{name}_grad"
+        if final not in taken:
+            taken.add(final)
+            renamed[contribution.name] = final
+    operators = [
+        Operator(
+            writer.type,
+            tuple(renamed.get(name, name) for name in writer.inputs),
+            tuple(renamed.get(name, name) for name in writer.outputs),
+            writer.attributes,
+            writer.domain,
+        )
+        for writer in builder.operators
+    ]
+    return operators, [None if c is None else renamed.get(c.name, c.name) for c in contributions]

@@ -1,0 +1,72 @@
+"""The few operators that the backward pass itself writes, in ONNX's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from netgrad.core.operator import Operator
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.view import TensorInfo
+
+
+class OnnxVocabulary:
+    """Start gradients, zeros and sums over one graph's values (a `netgrad.core.vocabulary.Vocabulary`).
+
+    Args:
+        types: What is known of every forward value, by name.
+        opset: Version of the default domain that the graph uses.
+    """
+
+    def __init__(self, types: Mapping[str, TensorInfo], opset: int) -> None:
+        self._types = types
+        self._opset = opset
+
+    def ones(self, blob: str, out: str, device: Any = None) -> list[Operator]:
+        """``out`` = ones with the shape and element type of ``blob``."""
+        return self._full(blob, out, 1.0)
+
+    def zeros(self, blob: str, out: str, device: Any = None) -> list[Operator]:
+        """``out`` = zeros with the shape and element type of ``blob``."""
+        return self._full(blob, out, 0.0)
+
+    def sum(self, terms: Sequence[str], out: str, device: Any = None) -> list[Operator]:
+        """``out`` = the sum of the terms, in their order."""
+        return [Operator("Add" if len(terms) == 2 else "Sum", tuple(terms), (out,))]
+
+    def copy(self, blob: str, out: str, device: Any = None) -> list[Operator]:
+        """``out`` = ``blob``."""
+        return [Operator("Identity", (blob,), (out,))]
+
+    def size_in_bytes(self, blob: str) -> int | None:
+        """Size of a forward value in bytes, None where a dim is unknown."""
+        info = self._types.get(blob)
+        if info is None or info.dtype is None or info.shape is None:
+            return None
+        dims = [dim for dim in info.shape if isinstance(dim, int)]
+        if len(dims) != len(info.shape):
+            return None
+        return math.ceil(math.prod(dims) * info.dtype.itemsize)
+
+    def fold(self, op: Operator, output_index: int, partial: str) -> Operator | None:
+        """A Gemm without its C input, adding ``partial`` through it; None for any other operator."""
+        if op.type == "Gemm" and len(op.inputs) == 2 and output_index == 0:
+            return Operator(
+                op.type, (*op.inputs, partial), op.outputs, op.attributes, op.domain, op.device, op.name
+            )
+        return None
+
+    def _full(self, blob: str, out: str, number: float) -> list[Operator]:
+        builder = Builder(self._opset, out)
+        info = self._types.get(blob, TensorInfo())
+        like = builder.value(blob, info)
+        if like.dtype is None:
+            like = Value(builder, blob, TensorInfo(ir.DataType.FLOAT, info.shape))
+        result = builder.full_like(like, number)
+        last = builder.operators.pop()
+        assert last.outputs == (result.name,), "the fill is the last operator written"
+        return [*builder.operators, Operator(last.type, last.inputs, (out,), last.attributes, last.domain)]
+

@@ -1,0 +1,281 @@
+"""The gradient of an ONNX model as an ONNX model."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx_ir as ir
+
+from netgrad.core.backward import BackwardPass, backward_pass
+from netgrad.core.errors import InvalidArgumentError, NetgradWarning
+from netgrad.core.operator import Operator
+from netgrad.onnx.expand import expand
+from netgrad.onnx.prepare import prepare
+from netgrad.onnx.provenance import Provenance
+from netgrad.onnx.read import ModelSource
+from netgrad.onnx.rules.declaration import Declaration
+from netgrad.onnx.rules.source import OnnxRules
+from netgrad.onnx.rules.vocabulary import OnnxVocabulary
+from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.view import all_names, operators_of, value_types, values_of
+from netgrad.onnx.weights import weight_names
+from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.select import as_names, float_value, targets_of
+
+Cotangent = Literal["ones", "input"]
+Accumulation = Literal["auto", "sum", "running", "fused"]
+Overrides = Mapping[tuple[str, str], Declaration]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A gradient model and how it came about.
+
+    Attributes:
+        model: The model with its backward pass.
+        outputs: Gradient output of each name in ``wrt``, in order.
+        seeds: Cotangent input of each name in ``of``; empty with ``cotangent="ones"``.
+        forward: The prepared forward operators.
+        backward: The backward pass over them.
+        actions: What was done to the model before, a line each.
+        rules: The registry that was asked, with what it knows of every value.
+        unreached: Names in ``wrt`` that do not influence ``of``.
+    """
+
+    model: ir.Model
+    outputs: dict[str, str]
+    seeds: dict[str, str]
+    forward: tuple[Operator, ...]
+    backward: BackwardPass
+    actions: tuple[str, ...]
+    rules: OnnxRules
+    unreached: tuple[str, ...]
+
+
+def grad(
+    model: ModelSource,
+    *,
+    wrt: str | Iterable[str] | None = None,
+    of: str | Sequence[str] | None = None,
+    cotangent: Cotangent = "ones",
+    accumulation: Accumulation = "auto",
+) -> ir.Model:
+    """Add the gradient of ``of`` with respect to ``wrt`` to a model.
+
+    The new model keeps the outputs of the given one and adds, for each name in ``wrt``, an output
+    ``<name>_grad`` of the same shape and element type; a taken name gets a numbered suffix. It consists of
+    standard operators, so it can be saved, run, and differentiated again.
+
+    Args:
+        model: A path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
+        wrt: Graph inputs, initializers or other floating-point values; by default every weight.
+        of: The output to differentiate, or several, whose gradients add up; by default the only one.
+        cotangent: ``"ones"``: the objective is the sum of all elements of ``of``. ``"input"``: it is
+            ``sum(of * <of>_grad)``, where ``<of>_grad`` is a new model input of the shape of ``of``.
+        accumulation: How gradients of a value with several uses are added (see `backward_pass`).
+
+    Returns:
+        The model with its backward pass.
+
+    Raises:
+        InvalidModelError: The model cannot be read.
+        InvalidArgumentError: A name is unknown or has no gradient.
+        UnsupportedOperatorError: Operators between ``wrt`` and ``of`` have no rule; all are named.
+
+    Warns:
+        NetgradWarning: A name in ``wrt`` does not influence ``of``; its gradient is zeros.
+    """
+    result = differentiate(model, wrt=wrt, of=of, cotangent=cotangent, accumulation=accumulation)
+    for name in result.unreached:
+        warnings.warn(
+            f"'{name}' does not influence {', '.join(as_names(of, 'of')) if of is not None else 'the output'}: "
+            "its gradient is zeros",
+            NetgradWarning,
+            stacklevel=2,
+        )
+    return result.model
+
+
+def differentiate(
+    model: ModelSource,
+    *,
+    wrt: str | Iterable[str] | None = None,
+    of: str | Sequence[str] | None = None,
+    cotangent: Cotangent = "ones",
+    accumulation: Accumulation = "auto",
+    overrides: Overrides | None = None,
+) -> Gradient:
+    """`grad` with an account of what was done; the arguments and errors are those of `grad`.
+
+    Args:
+        model: See `grad`.
+        wrt: See `grad`.
+        of: See `grad`.
+        cotangent: See `grad`.
+        accumulation: See `grad`.
+        overrides: Declarations that replace the built-in rules, by (domain, operator type).
+    """
+    if cotangent not in ("ones", "input"):
+        raise InvalidArgumentError(f"`cotangent` is {cotangent!r}; it can be 'ones' or 'input'")
+    named = [] if wrt is None else as_names(wrt, "wrt")
+    keep = [*named, *([] if of is None else as_names(of, "of"))]
+    prepared = prepare(model, keep=keep)
+    graph = prepared.model.graph
+    targets = targets_of(graph, of)
+    names = named or weight_names(prepared.model)
+    if not names:
+        raise InvalidArgumentError(
+            "the model has no weights to differentiate by default\nhint: name inputs or initializers in `wrt`"
+        )
+    for name in names:
+        float_value(graph, name, "wrt")
+
+    actions = list(prepared.actions)
+    opset = prepared.model.opset_imports[""]
+    expanded = _expand_composites(prepared.model, names, targets, overrides)
+    if expanded:
+        infer_shapes(prepared.model)
+        actions += expanded
+
+    types = value_types(graph, names)
+    rules = OnnxRules(types, opset, overrides)
+    operators = operators_of(graph)
+    taken = all_names(graph)
+    seeds = {name: _free(f"{name}_grad", taken) for name in targets} if cotangent == "input" else {}
+    backward = backward_pass(
+        operators,
+        {name: seeds.get(name) for name in targets},
+        rules,
+        wrt=names,
+        accumulation=accumulation,
+        vocabulary=OnnxVocabulary(types, opset),
+        single_assignment=True,
+        reserved=taken,
+    )
+    outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
+    return Gradient(
+        prepared.model,
+        outputs,
+        seeds,
+        tuple(operators),
+        backward,
+        tuple(actions),
+        rules,
+        tuple(unreached),
+    )
+
+
+def _free(wish: str, taken: set[str]) -> str:
+    """A name that is not in ``taken``, which it joins."""
+    name, count = wish, 0
+    while name in taken:
+        count += 1
+        name = f"{wish}_{count}"
+    taken.add(name)
+    return name
+
+
+def _expand_composites(
+    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], overrides: Overrides | None
+) -> list[str]:
+    """Replace operators that have a function body but no rule, as far as they lie on the active path."""
+    rules = OnnxRules(value_types(model.graph, wrt), model.opset_imports[""], overrides)
+    active = _between(model.graph, wrt, targets)
+
+    def wanted(node: ir.Node) -> bool:
+        if not any(output.name in active for output in node.outputs):
+            return False
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        return rules.declaration(Operator(node.op_type, domain=domain)) is None
+
+    return expand(model, wanted)
+
+
+def _between(graph: ir.Graph, wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
+    """Names of the values on any path from ``wrt`` to ``targets``."""
+    operators = operators_of(graph)
+    reached = set(wrt)
+    for op in operators:
+        if any(name in reached for name in op.inputs):
+            reached.update(name for name in op.outputs if name)
+    needed = set(targets)
+    for op in reversed(operators):
+        if any(name in needed for name in op.outputs):
+            needed.update(name for name in op.inputs if name)
+    return reached & needed
+
+
+def _write(
+    model: ir.Model,
+    names: Sequence[str],
+    seeds: Mapping[str, str],
+    operators: Sequence[Operator],
+    backward: BackwardPass,
+    rules: OnnxRules,
+) -> tuple[dict[str, str], list[str]]:
+    """Append the backward pass to the model's graph; returns the output of each name, and those unreached."""
+    graph = model.graph
+    values = {value.name: value for value in values_of(graph) if value.name}
+    for target, seed in seeds.items():
+        primal = values[target]
+        values[seed] = ir.Value(name=seed, type=primal.type, shape=_copied(primal.shape))
+        graph.inputs.append(values[seed])
+    emitter = Emitter(graph, values)
+    wanted = [str(backward.gradients[name]) for name in names if name in backward.gradients]
+
+    def provenance(index: int) -> Provenance | None:
+        origin = backward.origins[index]
+        if origin is None:
+            return None
+        forward = operators[origin]
+        declared = rules.declaration(forward)
+        kind = f"{forward.domain}::{forward.type}" if forward.domain else forward.type
+        return Provenance(forward.name, kind, "" if declared is None else declared.source)
+
+    emit_all(emitter, backward.operators, wanted, provenance)
+    vocabulary = OnnxVocabulary(rules.types, rules.opset)
+    outputs: dict[str, str] = {}
+    unreached: list[str] = []
+    standing = {value for value in graph.outputs}
+    taken = all_names(graph)
+    for name in names:
+        gradient = backward.gradients.get(name)
+        if gradient is None:
+            unreached.append(name)
+            blob = _free(f"{name}_grad/zeros", taken)
+            for op in vocabulary.zeros(name, blob):
+                emitter.emit(op, None)
+        else:
+            blob = str(gradient)
+        value = _as_output(emitter, emitter.values[blob], f"{name}_grad", taken, standing)
+        value.type, value.shape = values[name].type, _copied(values[name].shape)
+        standing.add(value)
+        graph.outputs.append(value)
+        assert value.name is not None, "an output has a name"
+        outputs[name] = value.name
+    return outputs, unreached
+
+
+def _copied(shape: ir.Shape | None) -> ir.Shape | None:
+    return None if shape is None else ir.Shape(list(shape))
+
+
+def _as_output(
+    emitter: Emitter, value: ir.Value, wish: str, taken: set[str], standing: set[ir.Value]
+) -> ir.Value:
+    """``value`` under the name ``wish``: renamed if it is free to be, else copied."""
+    graph = emitter.graph
+    free_to_rename = value.producer() in emitter.generated and value not in standing
+    if free_to_rename and re.fullmatch(rf"{re.escape(wish)}(_\d+)?", value.name or ""):
+        return value
+    name = _free(wish, taken)
+    if free_to_rename:
+        value.name = name
+        return value
+    node = ir.Node("", "Identity", [value], outputs=[ir.Value(name=name)], name=f"grad/{name}")
+    graph.append(node)
+    return node.outputs[0]
