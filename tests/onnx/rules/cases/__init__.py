@@ -1,0 +1,1 @@
+"""The rows of the gradient table, by family; each module has a list `CASES`."""

@@ -1,0 +1,138 @@
+"""The one gradient test, over every row of the table."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tests.onnx.rules import cases
+from tests.onnx.rules.table import (
+    TOLERANCE,
+    Arrays,
+    Case,
+    build,
+    central_differences,
+    disagreement,
+    feeds,
+    forward_runner,
+    gradient_model,
+    random_cotangents,
+    run_gradient,
+    runner,
+    targets,
+)
+
+
+def _rows() -> list[Case]:
+    rows: list[Case] = []
+    for module in pkgutil.iter_modules(cases.__path__):
+        rows += importlib.import_module(f"{cases.__name__}.{module.name}").CASES
+    return rows
+
+
+ROWS = _rows()
+DIFFERENTIABLE = [row for row in ROWS if row.expected is None]
+KINKS = [row for row in ROWS if row.expected is not None]
+
+
+def _by_id(rows: Sequence[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", rows, ids=lambda row: row.id)
+
+
+def _names(case: Case) -> list[str]:
+    return [f"x{k}" for k in case.wrt_positions]
+
+
+def _compare(case: Case, want: Arrays, got: Arrays, point: Arrays, dtype: str) -> None:
+    for name, expected in want.items():
+        assert got[name].dtype == point[name].dtype, f"{name}: {got[name].dtype}"
+        wrong = disagreement(expected, got[name], TOLERANCE[dtype])
+        assert not wrong, f"{case.type}, gradient of input {name}: {wrong}"
+
+
+def test_rows_have_names_of_their_own() -> None:
+    ids = [row.id for row in ROWS]
+    assert len(set(ids)) == len(ids), sorted({name for name in ids if ids.count(name) > 1})
+
+
+@_by_id(DIFFERENTIABLE)
+def test_gradient_agrees_with_central_differences(case: Case) -> None:
+    """Static shapes, random cotangent, in float64 where the operators exist; then in float32 on ONNX Runtime."""
+    model, point = build(case), feeds(case)
+    forward = forward_runner(case, model)
+    outputs = forward(point)
+    of, wrt = targets(case, outputs), _names(case)
+    cotangents = random_cotangents(case, outputs, of)
+    want = central_differences(forward, point, cotangents, wrt)
+    assert case.gradient_dtype == "float32" or any(np.any(g) for g in want.values() if g.size) or not wrt, (
+        "every difference is zero: the row cannot fail"
+    )
+    if case.gradient_dtype == "float64":
+        got = run_gradient(gradient_model(model, wrt, of), point, cotangents, "float64")
+        _compare(case, want, got, point, "float64")
+    single = feeds(case, "float32")
+    got = run_gradient(gradient_model(build(case, dtype="float32"), wrt, of), single, cotangents, "float32")
+    _compare(case, want, got, single, "float32")
+
+
+@_by_id(DIFFERENTIABLE)
+def test_gradient_with_symbolic_dims_is_the_same(case: Case) -> None:
+    """Every dim unknown until the model runs."""
+    dtype = case.gradient_dtype
+    point, model = feeds(case, dtype), build(case, dtype=dtype)
+    outputs = runner(model)(point)
+    of, wrt = targets(case, outputs), _names(case)
+    cotangents = random_cotangents(case, outputs, of)
+    static = run_gradient(gradient_model(model, wrt, of), point, cotangents, dtype)
+    free = build(case, symbolic=True, dtype=dtype)
+    symbolic = run_gradient(gradient_model(free, wrt, of), point, cotangents, dtype)
+    _compare(case, static, symbolic, point, dtype)
+
+
+@_by_id([row for row in DIFFERENTIABLE if row.fan_out and {0, 1} <= set(row.wrt_positions)
+         and row.arrays()[0].shape == row.arrays()[1].shape])
+def test_same_value_fed_twice(case: Case) -> None:
+    """Both inputs are one value: the two contributions add up."""
+    model, point = build(case, shared=True), feeds(case, shared=True)
+    forward = runner(model)
+    outputs = forward(point)
+    of = targets(case, outputs)
+    cotangents = random_cotangents(case, outputs, of)
+    want = central_differences(forward, point, cotangents, ["x0"])
+    got = run_gradient(gradient_model(model, ["x0"], of), point, cotangents, "float64")
+    _compare(case, want, got, point, "float64")
+
+
+@_by_id([row for row in DIFFERENTIABLE if row.second_order and row.gradient_dtype == "float64"])
+def test_second_order_agrees_with_central_differences_of_the_gradient(case: Case) -> None:
+    model, point = build(case), feeds(case)
+    outputs = runner(model)(point)
+    of, wrt = targets(case, outputs), _names(case)
+    first = gradient_model(model, wrt, of)
+    proto = ir.to_proto(first.model)
+    point = {**point, **{first.seeds[k]: c for k, c in random_cotangents(case, outputs, of).items()}}
+    point = {value.name: point[value.name] for value in proto.graph.input}
+    gradients = [first.outputs[name] for name in wrt]
+    run = runner(proto)
+    cotangents = random_cotangents(case, run(point), gradients)
+    again = [*(name for name in wrt if name in point), *first.seeds.values()]
+    want = central_differences(run, point, cotangents, again)
+    got = run_gradient(gradient_model(first.model, again, gradients), point, cotangents, "float64")
+    _compare(case, want, got, point, "float64")
+
+
+@_by_id(KINKS)
+def test_kinks_follow_the_convention(case: Case) -> None:
+    """At points without a derivative: the documented choice, for a cotangent of ones."""
+    model, point = build(case), feeds(case)
+    outputs = runner(model)(point)
+    of, wrt = targets(case, outputs), _names(case)
+    cotangents = {name: np.ones(outputs[name].shape) for name in of}
+    got = run_gradient(gradient_model(model, wrt, of), point, cotangents, "float64")
+    want = {name: np.asarray(g, np.float64) for name, g in zip(wrt, case.expected or (), strict=True)}
+    _compare(case, want, got, point, "float64")
