@@ -48,7 +48,7 @@ class InvalidModelError(NetgradError):
     Cause: a file that can't be read as a model, a blob that is read before anything writes it, a
     ``StopGradient`` whose output nobody reads.
 
-    Example: ``StopGradient(h) -> (h2)`` while all other operators go on reading ``h``: no gradient is stopped.
+    Example: ``StopGradient(h) -> (h2)`` while every other operator goes on reading ``h``.
 
     What to do: correct the model; the message names the operator and the blob.
     """
@@ -113,8 +113,8 @@ class OverwrittenBlobError(NetgradError):
 
     Example: ``Mul(x, w) -> (y)`` followed by ``Relu(x) -> (x)``: the gradient of ``w`` needs the old ``x``.
 
-    What to do: let the later operator write another blob, or pass ``overwritten="keep"``, which keeps the value
-    under another name.
+    What to do: let the later operator write another blob, or pass ``overwritten="keep"``, which keeps the
+    value under another name.
 
     Attributes:
         blob: The name of the blob.
@@ -139,8 +139,8 @@ class OverwrittenBlobError(NetgradError):
         self.reader = reader
         self.writer = writer
         lines = [
-            f"the gradient of {reader} needs version {needed} of blob '{blob}', but {writer} has overwritten it "
-            f"and its last version is {current}"
+            f"the gradient of {reader} needs version {needed} of blob '{blob}', but {writer} has "
+            f"overwritten it and its last version is {current}"
         ]
         super().__init__(
             "\n    ".join([*lines, *history]),
@@ -151,8 +151,8 @@ class OverwrittenBlobError(NetgradError):
 class AccumulationError(NetgradError):
     """The gradients that several operators give for one value can't be added up.
 
-    Cause: the dialect has no words for what is needed, for example no operator that copies between the devices
-    on which the gradients lie, or none that turns a sparse gradient into a dense one.
+    Cause: the dialect has no words for what is needed, for example no operator that copies between the
+    devices on which the gradients lie, or none that turns a sparse gradient into a dense one.
 
     Example: an embedding table that is both gathered from and multiplied, in a vocabulary without
     ``slice_to_dense``.

@@ -10,6 +10,10 @@ from typing import Any, TypeAlias
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
+def _no_attributes() -> Mapping[str, Any]:
+    return _NO_ATTRIBUTES  # one shared object: a net of a million operators has few attributes
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One operator of a net: it reads named blobs and writes named blobs.
@@ -29,7 +33,7 @@ class Operator:
     type: str
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default=_NO_ATTRIBUTES, hash=False)
+    attributes: Mapping[str, Any] = field(default_factory=_no_attributes, hash=False)
     domain: str = ""
     device: Any = None
     name: str = ""
