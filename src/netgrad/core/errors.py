@@ -217,3 +217,12 @@ class RuntimeFailureError(NetgradError):
     def __init__(self, message: str, *, operators: Sequence[Operator] = (), hint: str | None = None) -> None:
         self.operators = tuple(operators)
         super().__init__(message, hint=hint)
+
+
+class NetgradWarning(UserWarning):
+    """Something that is probably not what was meant, though it can be carried out.
+
+    Cause: for example a name in ``wrt`` that does not influence ``of``; its gradient is zeros.
+
+    What to do: the message names the blob. Silence it with ``warnings.simplefilter`` where it is meant.
+    """

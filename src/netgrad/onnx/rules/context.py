@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.core.errors import MissingRule, UnsupportedOperatorError
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_default, schema_of
@@ -89,8 +89,8 @@ class RuleContext:
 
     def refuse(self, why: str, hint: str = "") -> UnsupportedOperatorError:
         """The error to raise for a form of the operator that the rule does not cover."""
-        message = f"the gradient of {self.operator} is not available: {why}"
-        return UnsupportedOperatorError(message + (f"\nhint: {hint}" if hint else ""))
+        missing = MissingRule(self.operator, -1, f"no gradient for this form ({why})")
+        return UnsupportedOperatorError([missing], hint=hint or None)
 
     def rank(self, value: Value) -> int:
         """The rank of ``value``; refused where it is not known before the model runs."""

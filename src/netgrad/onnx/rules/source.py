@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from netgrad.core.errors import NetgradError, RuleError, UnsupportedOperatorError
+from netgrad.core.errors import MissingRule, NetgradError, RuleError, UnsupportedOperatorError
 from netgrad.core.operator import Gradient, Operator
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value, same_shape
@@ -98,7 +98,7 @@ class OnnxRules:
         except NetgradError:
             raise
         except Exception as error:
-            raise RuleError(f"the rule {declared.source} failed on {op}: {error}") from error
+            raise RuleError(f"failed with {type(error).__name__}: {error}", op, declared.source) from error
         contributions = self._checked(context, declared, returned)
         return _named(builder, op, contributions)
 
@@ -125,9 +125,8 @@ class OnnxRules:
             default = None if schema is None else attribute_default(schema, name)
             given = list(value) if isinstance(value, tuple) else value
             if default is None or given != default:
-                raise UnsupportedOperatorError(
-                    f"the gradient rule of {op.type} does not know attribute '{name}' = {value!r} of {op}"
-                )
+                reason = f"the gradient rule does not know attribute '{name}' = {value!r}"
+                raise UnsupportedOperatorError([MissingRule(op, -1, reason)])
 
     def _checked(
         self, context: RuleContext, declared: Declaration, returned: Contributions
@@ -139,14 +138,15 @@ class OnnxRules:
                 continue
             if k in declared.not_differentiable or context.inputs[k] is None:
                 raise RuleError(
-                    f"the rule {declared.source} returns a gradient for input {k} of {op}, "
-                    f"which is declared not differentiable or is left out"
+                    f"returns a gradient for input {k}, which is declared not differentiable or is left out",
+                    op,
+                    declared.source,
                 )
             contributions[k] = self._projected(context, declared, contribution, context.required(k))
         for k, name in enumerate(op.inputs):
             expected = context.wants(k) and k not in declared.not_differentiable and self._may_float(name)
             if expected and contributions[k] is None and any(context.outputs):
-                raise RuleError(f"the rule {declared.source} returns no gradient for input {k} of {op}")
+                raise RuleError(f"returns no gradient for input {k}", op, declared.source)
         return contributions
 
     def _projected(
@@ -159,8 +159,9 @@ class OnnxRules:
         have, want = contribution.static_shape, primal.static_shape
         if have is not None and want is not None and have != want:
             raise RuleError(
-                f"the rule {declared.source} returns a gradient of shape {have} for '{primal.name}', "
-                f"an input of {context.operator} with shape {want}"
+                f"returns a gradient of shape {have} for '{primal.name}', which has shape {want}",
+                context.operator,
+                declared.source,
             )
         if contribution.dtype is not None and primal.dtype is not None:
             contribution = builder.cast(contribution, primal.dtype)
@@ -175,8 +176,9 @@ def _aligned(op: Operator, declared: Declaration, returned: Contributions) -> li
         differentiable = [k for k in range(len(op.inputs)) if k not in declared.not_differentiable]
         if len(differentiable) != 1:
             raise RuleError(
-                f"the rule {declared.source} returns one value for {op}, "
-                f"which has {len(differentiable)} differentiable inputs"
+                f"returns one value where there are {len(differentiable)} differentiable inputs",
+                op,
+                declared.source,
             )
         contributions: list[Value | None] = [None] * len(op.inputs)
         contributions[differentiable[0]] = returned
@@ -184,8 +186,9 @@ def _aligned(op: Operator, declared: Declaration, returned: Contributions) -> li
     contributions = list(returned)
     if len(contributions) != len(op.inputs):
         raise RuleError(
-            f"the rule {declared.source} returns {len(contributions)} gradients for {op}, "
-            f"which has {len(op.inputs)} inputs"
+            f"returns {len(contributions)} gradients where there are {len(op.inputs)} inputs",
+            op,
+            declared.source,
         )
     return contributions
 
