@@ -57,7 +57,9 @@ def spec_of(value: onnx_ir.Value, optional: bool = False) -> TensorSpec:
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint such as ``; did you mean 'x'?``, or nothing where no name comes near."""
-    matches = difflib.get_close_matches(name, list(choices), n=1)
+    known = list(choices)
+    matches = [choice for choice in known if choice.lower() == name.lower()]
+    matches = matches or difflib.get_close_matches(name, known, n=1)
     return f"; did you mean '{matches[0]}'?" if matches else ""
 
 

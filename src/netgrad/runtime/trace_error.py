@@ -10,6 +10,7 @@ import onnx_ir
 
 from netgrad.core.errors import NetgradError, RuntimeFailureError
 from netgrad.onnx.provenance import provenance_of
+from netgrad.onnx.view import operator_of
 from netgrad.runtime.tensors import dtype_name, spec_of
 
 _NAME_PATTERNS = (
@@ -39,23 +40,24 @@ def led_back(model: onnx_ir.Model) -> Iterator[None]:
     except NetgradError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no base class of their own
-        raise RuntimeFailureError(explain(model, str(error))) from error
+        raise explained(model, str(error)) from error
 
 
-def explain(model: onnx_ir.Model, text: str) -> str:
-    """What ``text``, a message of ONNX Runtime about ``model``, means: several lines, the first a summary."""
-    message = _SOURCE_LOCATION.sub("", _STATUS.sub("", text.strip()))
-    lines = [f"ONNX Runtime: {message}"]
+def explained(model: onnx_ir.Model, text: str) -> RuntimeFailureError:
+    """The error that says what ``text``, a message of ONNX Runtime about ``model``, means."""
+    message = _SOURCE_LOCATION.sub("", _STATUS.sub("", text.strip())).strip()
     node = node_in(model, text)
+    lines = [f"ONNX Runtime: {message}"]
     if node is not None:
         lines.append(f"at {describe(node)}")
         provenance = provenance_of(node)
         if provenance is not None:
-            lines.append(f"it belongs to {provenance}")
-    hint = _hint(message, node)
-    if hint:
-        lines.append(f"hint: {hint}")
-    return "\n".join(lines)
+            lines.append(f"which belongs to {provenance}")
+    return RuntimeFailureError(
+        "\n  ".join(lines),
+        operators=() if node is None else (operator_of(node),),
+        hint=_hint(message, node) or None,
+    )
 
 
 def describe(node: onnx_ir.Node) -> str:

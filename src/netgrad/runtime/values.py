@@ -26,9 +26,15 @@ NATIVE = frozenset(
 def copy_to_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
     """A value with its own memory that holds ``array``."""
     value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), _element_type(array))
-    if array.size:
-        ctypes.memmove(value.data_ptr(), np.ascontiguousarray(array).ctypes.data, array.nbytes)
+    write_value(value, array)
     return value
+
+
+def write_value(value: onnxruntime.OrtValue, array: np.ndarray[Any, Any]) -> None:
+    """Overwrite ``value``, which has the shape and dtype of ``array`` and lies in host memory."""
+    if array.size:
+        contiguous = np.ascontiguousarray(array)
+        ctypes.memmove(value.data_ptr(), contiguous.ctypes.data, contiguous.nbytes)
 
 
 def share_as_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
