@@ -103,10 +103,10 @@ def captured_values(node: ir.Node) -> list[ir.Value]:
 
 
 def name_of(value: ir.Value | None) -> str:
-    """The blob name of a value; ``""`` for an operand that is left out."""
+    """The blob name of a value; ``""`` for an operand or an output that is left out."""
     if value is None:
         return ""
-    assert value.name, "a prepared graph names every value"
+    assert value.name is not None, "a prepared graph names every value"
     return value.name
 
 

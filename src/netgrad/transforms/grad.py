@@ -24,6 +24,7 @@ from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.select import as_names, float_value, targets_of
 
 Cotangent = Literal["ones", "input"]
@@ -141,6 +142,8 @@ def differentiate(
         infer_shapes(prepared.model)
         actions += expanded
 
+    rules = OnnxRules(value_types(graph, names), opset, overrides)
+    added = add_needed_outputs(graph, rules, _between(graph, names, targets))
     types = value_types(graph, names)
     rules = OnnxRules(types, opset, overrides)
     operators = operators_of(graph)
@@ -157,6 +160,7 @@ def differentiate(
         reserved=taken,
     )
     outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
+    drop_unread(added)
     return Gradient(
         prepared.model,
         outputs,

@@ -50,6 +50,9 @@ class Declaration:
         broadcasts: Whether contributions may have the broadcast shape and are summed to the input's.
         not_differentiable: Input positions that cannot be perturbed or have no derivative.
         all_output_gradients: Whether the rule wants zeros in place of absent output cotangents.
+        needs_outputs: How many outputs of the operator the rule reads, or a function of its
+            `RuleContext` that says so (and writes nothing). Optional outputs among them that the model
+            leaves out are added to the forward node; without this, the rule may find them absent.
         source: ``function (file:line)`` of the rule, for errors.
     """
 
@@ -62,6 +65,7 @@ class Declaration:
     broadcasts: bool = False
     not_differentiable: tuple[int, ...] = ()
     all_output_gradients: bool = False
+    needs_outputs: int | Callable[[RuleContext], int] = 0
     source: str = ""
 
 
@@ -94,6 +98,7 @@ def rule(
     broadcasts: bool = False,
     not_differentiable: Sequence[int] = (),
     all_output_gradients: bool = False,
+    needs_outputs: int | Callable[[RuleContext], int] = 0,
 ) -> Callable[[_Function], _Function]:
     """Declare a function as the gradient rule of one or more operator types.
 
@@ -109,6 +114,7 @@ def rule(
         broadcasts: See `Declaration`.
         not_differentiable: Input positions without a derivative.
         all_output_gradients: See `Declaration`.
+        needs_outputs: See `Declaration`.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -123,6 +129,7 @@ def rule(
                     broadcasts=broadcasts,
                     not_differentiable=tuple(not_differentiable),
                     all_output_gradients=all_output_gradients,
+                    needs_outputs=needs_outputs,
                     source=source_of(function),
                 )
             )

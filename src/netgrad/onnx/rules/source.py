@@ -67,6 +67,15 @@ class OnnxRules:
         declared = self.declaration(op)
         return declared is not None and declared.all_output_gradients
 
+    def needed_outputs(self, op: Operator) -> int:
+        """How many outputs of ``op`` its rule reads; optional ones among them may still have to be added."""
+        declared = self.declaration(op)
+        needed = 0 if declared is None else declared.needs_outputs
+        if isinstance(needed, int):
+            return needed
+        builder = Builder(self.opset, f"{op.outputs[0]}_grad")
+        return needed(self._context(builder, op, [True] * len(op.inputs)))
+
     def gradient(
         self, op: Operator, grads: Sequence[Gradient | None], wanted: Sequence[bool]
     ) -> tuple[Sequence[Operator], Sequence[Gradient | None]]:
@@ -82,13 +91,7 @@ class OnnxRules:
             return [], [None] * len(op.inputs)
         self._check_attributes(op, declared)
         builder = Builder(self.opset, f"{op.outputs[0]}_grad")
-        context = RuleContext(
-            op,
-            [self._value(builder, name) for name in op.inputs],
-            [self._value(builder, name) for name in op.outputs],
-            wanted,
-            builder,
-        )
+        context = self._context(builder, op, wanted)
         cotangents: list[Value | None] = []
         for name, grad in zip(op.outputs, grads, strict=True):
             assert grad is None or isinstance(grad, str), "ONNX gradients are dense"
@@ -108,6 +111,15 @@ class OnnxRules:
         """Whether the blob can carry a gradient: floating point, or of unknown type."""
         info = self.types.get(name)
         return bool(name) and (info is None or info.dtype is None or info.dtype in FLOATING)
+
+    def _context(self, builder: Builder, op: Operator, wanted: Sequence[bool]) -> RuleContext:
+        return RuleContext(
+            op,
+            [self._value(builder, name) for name in op.inputs],
+            [self._value(builder, name) for name in op.outputs],
+            wanted,
+            builder,
+        )
 
     def _value(self, builder: Builder, name: str) -> Value | None:
         return builder.value(name, self.types.get(name, TensorInfo())) if name else None
