@@ -2,7 +2,7 @@
 
 The session is made from a copy of the model in which every node has a name of its own (ONNX Runtime refuses
 duplicates, and its messages know nodes by name only) and in which large weights are not part of the
-serialised graph: ONNX Runtime gets their memory by reference, so nothing is held twice and 2 GB is no limit.
+serialised graph: ONNX Runtime gets their memory by reference, so 2 GB is no limit and they are not copied.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Session:
     """A model loaded into ONNX Runtime, ready to run any number of times.
 
     Weights of 1 MB or more are not copied: the session reads the memory of the model it was given, which must
-    not be written to while the session is in use.
+    not be written to while the session is in use. (Kernels may still rearrange a weight of theirs once.)
 
     Attributes:
         inputs: What the model takes, by name.
@@ -99,12 +99,17 @@ class Session:
             options.intra_op_num_threads = threads
         if priority_order and hasattr(options, "execution_order"):
             options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
-        serialised, shared = _take_apart(self._model)
-        self._shared = shared  # the session reads this memory, so it lives as long
-        if shared:
-            options.add_external_initializers(
-                list(shared), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in shared.values()]
-            )
+        serialised, arrays = _take_apart(self._model)
+        # the engine reads these values' memory, so they have to live as long as it does
+        self._shared = {
+            name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
+        }
+        if self._shared:
+            # the first lets the graph be optimised with the values known, but would copy them for the kernels;
+            # the second gives the kernels the memory itself
+            options.add_external_initializers(list(self._shared), list(self._shared.values()))
+            for name, value in self._shared.items():
+                options.add_initializer(name, value)
         with led_back(self._model):
             self._session = onnxruntime.InferenceSession(
                 serialised, options, providers=list(_known(providers or ("CPUExecutionProvider",)))
