@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import onnx_ir
 from google.protobuf.message import EncodeError
 
 from netgrad.core.errors import InvalidArgumentError, NetgradError
+from netgrad.onnx.files import replacing
 from netgrad.onnx.read import ModelSource, load, tensors
 
 PROTOBUF_LIMIT = 2**31 - 1
@@ -56,7 +56,7 @@ def save(model: ModelSource, path: str | os.PathLike[str], *, external_above: in
             _write_with_data(ir_model, target)
         else:
             content = _serialize(_with_data_inside(ir_model), target)
-            with _replacing(target) as file:
+            with replacing(target) as file:
                 file.write(content)
     except OSError as error:
         raise NetgradError(f"cannot write '{path}': {error.strerror or error}") from error
@@ -74,38 +74,6 @@ def _serialize(model: onnx_ir.Model, target: Path) -> bytes:
         serializer = onnx.serialization.registry.get(form or "protobuf")
         content: bytes = serializer.serialize_proto(onnx_ir.to_proto(model))
     return content
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file that becomes ``target`` when the block ends without an error, and vanishes otherwise."""
-    if target.exists() and not target.is_file():  # a pipe or a device: there is nothing to replace
-        with target.open("wb") as device:
-            yield device
-        return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            if target.exists():
-                temporary.chmod(target.stat().st_mode & 0o7777)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:  # an interrupt, too, must not leave the temporary file
-        temporary.unlink(missing_ok=True)
-        raise
-    _flush_folder(target.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable, where the system has folders that can be flushed."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _with_data_inside(model: onnx_ir.Model) -> onnx_ir.Model:
@@ -137,13 +105,13 @@ def _write_with_data(model: onnx_ir.Model, target: Path) -> None:
     data = next(path for path in _data_files(target, len(former) + 1) if not path.exists())
     copy = model.clone()
     try:
-        with _replacing(data) as file:
+        with replacing(data) as file:
             for graph in copy.graphs():
                 for value in graph.initializers.values():
                     if value.const_value is not None and value.const_value.nbytes > _SMALL:
                         value.const_value = _append(file, value.const_value, data)
         content = _serialize(copy, target)
-        with _replacing(target) as file:
+        with replacing(target) as file:
             file.write(content)
     except BaseException:
         data.unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+# Everything a newcomer types: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format docs bench size corpus parity clean
+
+# The stamp is renewed when the dependencies change.
+$(VENV)/dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -e '.[dev]'
+	touch $@
+
+$(VENV)/demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -e '.[demo]'
+	touch $@
+
+demo: $(VENV)/demo
+	$(BIN)/netgrad demo --output demo-output
+
+test: lint
+	$(BIN)/pytest -n auto
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The generated pages of docs/; a test compares them with what is committed.
+docs: $(VENV)/dev
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/dev
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/size.py
+
+# Agreement with PyTorch. PyTorch is no dependency of netgrad, and not part of `make test`.
+parity: $(VENV)/dev
+	$(PIP) install 'torch==2.13.0'
+	$(BIN)/pytest tests/parity
+
+clean:
+	rm -rf $(VENV) demo-output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
