@@ -1,0 +1,54 @@
+"""Nodes of forward + backward against the forward graph, over the model zoo that the onnx package carries.
+
+Run: python benchmarks/size.py [--models squeezenet,resnet50]
+
+The forward graph is counted as shipped. The gradient model is counted whole: the forward nodes that are left
+after preparation, and the backward pass for the input, and for all weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import onnx
+
+from netgrad.transforms.grad import differentiate
+
+ZOO = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def count(model: onnx.ModelProto, wrt: list[str] | None) -> tuple[int, float]:
+    """Nodes of the gradient model, and the seconds that it took to write."""
+    start = time.perf_counter()
+    result = differentiate(model, wrt=wrt)
+    return sum(1 for _ in result.model.graph.all_nodes()), time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", default="", help="comma separated parts of file names; default: all")
+    wanted = [part for part in parser.parse_args().models.split(",") if part]
+    print(f"{'model':24} {'forward':>8} {'by input':>9} {'ratio':>6} {'by weights':>11} {'ratio':>6} {'s':>6}")
+    worst = 0.0
+    for path in sorted(ZOO.glob("*.onnx")):
+        if wanted and not any(part in path.name for part in wanted):
+            continue
+        model = onnx.load(path)
+        forward = len(model.graph.node)
+        initialized = {tensor.name for tensor in model.graph.initializer}
+        inputs = [value.name for value in model.graph.input if value.name not in initialized]
+        by_input, _ = count(model, inputs)
+        by_weights, seconds = count(model, None)
+        worst = max(worst, by_weights / forward)
+        name = path.stem.removeprefix("light_")
+        print(
+            f"{name:24} {forward:8} {by_input:9} {by_input / forward:6.2f} "
+            f"{by_weights:11} {by_weights / forward:6.2f} {seconds:6.2f}"
+        )
+    print(f"largest ratio for all weights: {worst:.2f}")
+
+
+if __name__ == "__main__":
+    main()
