@@ -28,9 +28,10 @@ class Value:
         dtype: Element type, None where unknown.
         shape: Dims (integers, symbols, None), or None where the rank is unknown.
         constant: The content where it is a known constant, else None.
+        shape_owner: Name of the value that is known to have the same shape, whatever it turns out to be.
     """
 
-    __slots__ = ("_builder", "constant", "dtype", "name", "shape")
+    __slots__ = ("_builder", "constant", "dtype", "name", "shape", "shape_owner")
 
     def __init__(self, builder: Builder, name: str, info: TensorInfo) -> None:
         self._builder = builder
@@ -38,6 +39,7 @@ class Value:
         self.dtype = info.dtype
         self.shape = info.shape
         self.constant = info.constant
+        self.shape_owner = name
 
     @property
     def info(self) -> TensorInfo:
@@ -258,6 +260,11 @@ class Builder:
             )
         return x
 
+    def assume_like(self, x: Value, like: Value) -> Value:
+        """Record that ``x`` has the shape of ``like``, where that follows from the operator's definition."""
+        x.shape_owner = like.shape_owner
+        return self.assume_shape(x, like.shape)
+
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """``x`` with constant dims ``shape`` (0 keeps a dim, -1 takes the rest)."""
         if x.shape is not None and tuple(shape) == x.shape:
@@ -269,13 +276,14 @@ class Builder:
         if same_shape(x, like):
             return x
         result = self.op("Reshape", x, self.shape_of(like), allowzero=1 if _may_be_empty(like) else None)
-        return self.assume_shape(result, like.shape)
+        return self.assume_like(result, like)
 
     def expand_like(self, x: Value, like: Value) -> Value:
         """``x`` broadcast to the shape of ``like``; ``x`` itself where the two are known to agree."""
         if same_shape(x, like):
             return x
-        return self.assume_shape(self.op("Expand", x, self.shape_of(like)), like.shape)
+        result = self.op("Expand", x, self.shape_of(like))
+        return self.assume_like(result, like)
 
     def full_like(self, like: Value, number: float) -> Value:
         """A tensor of ``number`` with the shape and element type of ``like``."""
@@ -284,7 +292,7 @@ class Builder:
         assert like.dtype is not None, f"the element type of {like.name} is unknown"
         fill = ir.tensor(np.asarray([number]).astype(like.dtype.numpy()))
         result = self.op("ConstantOfShape", self.shape_of(like), value=fill)
-        return self.assume_shape(result, like.shape)
+        return self.assume_like(result, like)
 
     def zeros_like(self, like: Value) -> Value:
         """Zeros with the shape and element type of ``like``."""
@@ -339,7 +347,9 @@ class Builder:
 
 
 def same_shape(x: Value, y: Value) -> bool:
-    """Whether the two shapes are known to agree: equal integers or equal symbols, dim by dim."""
+    """Whether the two shapes are known to agree: by definition, or equal integers or symbols dim by dim."""
+    if x.shape_owner == y.shape_owner:
+        return True
     if x.shape is None or y.shape is None or len(x.shape) != len(y.shape):
         return False
     return all(a is not None and a == b for a, b in zip(x.shape, y.shape, strict=True))
