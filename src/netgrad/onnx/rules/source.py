@@ -95,7 +95,7 @@ class OnnxRules:
         cotangents: list[Value | None] = []
         for name, grad in zip(op.outputs, grads, strict=True):
             assert grad is None or isinstance(grad, str), "ONNX gradients are dense"
-            cotangents.append(None if grad is None else builder.value(grad, self._cotangent_info(name)))
+            cotangents.append(None if grad is None else self._cotangent(builder, grad, name))
         try:
             returned = declared.function(context, *cotangents)
         except NetgradError:
@@ -124,9 +124,11 @@ class OnnxRules:
     def _value(self, builder: Builder, name: str) -> Value | None:
         return builder.value(name, self.types.get(name, TensorInfo())) if name else None
 
-    def _cotangent_info(self, name: str) -> TensorInfo:
+    def _cotangent(self, builder: Builder, grad: str, name: str) -> Value:
         primal = self.types.get(name, TensorInfo())
-        return TensorInfo(primal.dtype, primal.shape)
+        cotangent = builder.value(grad, TensorInfo(primal.dtype, primal.shape))
+        cotangent.shape_owner = name
+        return cotangent
 
     def _check_attributes(self, op: Operator, declared: Declaration) -> None:
         """Refuse an attribute that the rule does not understand, unless it has its default."""
