@@ -1,4 +1,4 @@
-"""Preparing a model for differentiation: one flat, normalised form whatever an exporter wrote."""
+"""Preparing a model for differentiation: one flat, normalised form, whatever an exporter wrote."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import common
 
+from netgrad.onnx.constants import FLOATS, lift_constants
+from netgrad.onnx.edit import CONSTANT_MARK
+from netgrad.onnx.fold import fold
+from netgrad.onnx.inline import inline_functions
+from netgrad.onnx.names import name_inner_values, name_nodes
+from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes
 
-TARGET_OPSET = 18
-"""The lowest version of the default operator set that the gradient rules know."""
+LOWEST_OPSET = 18
+"""The lowest version of the default operator set that a prepared model has."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class Prepared:
     """A prepared model and what was done to it.
 
     Attributes:
-        model: A fresh model; the source is unchanged.
+        model: A fresh model; the source is unchanged. Tensors are shared with it.
         actions: What was done, one readable line each.
     """
 
@@ -29,10 +35,50 @@ class Prepared:
 
 
 def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
-    """Give a fresh model that computes the same as ``source``, in the form that the gradient rules expect."""
+    """Give a fresh model that computes the same as ``source``, in the form that gradient rules expect.
+
+    The result has: no model-local functions; the default operator set at version 18 or the model's own, if later; no
+    Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known, and no If whose
+    condition is; types and shapes as far as they follow; nodes with names that are unique in the whole model; no
+    initializers among its inputs. Names of values stay, and no floating-point computation is reordered.
+
+    Args:
+        source: The model: whatever ``load`` takes.
+        keep: Names of values that must stay, for example those to differentiate and to differentiate by.
+
+    Raises:
+        InvalidModelError: The source cannot be read, or is not a valid model.
+        UnsupportedOperatorError: An operator of an old opset has no form in the later one.
+    """
     model = load(source)
-    common.RemoveInitializersFromInputsPass()(model)
-    common.InlinePass()(model)
-    common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    actions = _inputs_that_are_initializers(model)
+    actions += inline_functions(model)
+    actions += lift_constants(model)
+    name_inner_values(model)
     infer_shapes(model)
-    return Prepared(model, ())
+    lifted = lift(model, LOWEST_OPSET)
+    if lifted:
+        infer_shapes(model)
+    actions += lifted
+    actions += fold(model, keep=keep)
+    _drop_unused_constants(model, keep)
+    actions += name_nodes(model)
+    return Prepared(model, tuple(actions))
+
+
+def _inputs_that_are_initializers(model: onnx_ir.Model) -> list[str]:
+    """Up to IR version 3 every initializer had to be an input too, which made it a default value."""
+    before = len(model.graph.inputs)
+    common.RemoveInitializersFromInputsPass()(model)
+    removed = before - len(model.graph.inputs)
+    return [f"took {removed} initializers out of the inputs"] if removed else []
+
+
+def _drop_unused_constants(model: onnx_ir.Model, keep: Collection[str]) -> None:
+    """Remove initializers that folding and lifting left without a reader; parameters stay, read or not."""
+    for value in list(model.graph.initializers.values()):
+        tensor = value.const_value
+        if value.uses() or value.is_graph_output() or value.name in keep or tensor is None:
+            continue
+        if tensor.dtype not in FLOATS or CONSTANT_MARK in tensor.metadata_props:
+            model.graph.initializers.pop(value.name or "")

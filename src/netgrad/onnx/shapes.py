@@ -2,34 +2,98 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
+import onnx
+import onnx.shape_inference
 import onnx_ir
-from onnx_ir.passes import common
+
+from netgrad.onnx.edit import all_values
+
+_SMALL = 1024  # bytes; an initializer up to this size may hold a shape, and inference sees its content
 
 
 def infer_shapes(model: onnx_ir.Model) -> None:
     """Give every value of the model, in place, the type and shape that follow from its inputs and initializers.
 
-    Dims may be numbers, named (symbolic) or unknown. What the model says already is kept where nothing better follows.
+    A dim is a number, one of the names that the model uses for dims already, or unknown (a dim whose value is
+    None). What the model says of a value stays where inference knows less. A model that inference cannot read, or
+    whose own shapes contradict each other, gets what can be had without them; nothing is raised.
     """
-    logger = logging.getLogger("onnx_ir.passes.common.shape_inference")
-    level = logger.level
-    logger.setLevel(
-        logging.ERROR
-    )  # an inference that gives up is no news for the user: the shape stays unknown
+    symbols = {
+        dim.value
+        for value in all_values(model)
+        for dim in value.shape or ()
+        if isinstance(dim, onnx_ir.SymbolicDim)
+    }
+    inferred = _inferred(model)
+    if inferred is None:
+        for graph in model.graphs():
+            for node in graph:
+                for output in node.outputs:
+                    if not output.is_graph_output():
+                        output.shape = None
+        inferred = _inferred(model)
+    if inferred is not None:
+        _read_back(model.graph, inferred.graph, symbols)
+
+
+def _inferred(model: onnx_ir.Model) -> onnx.ModelProto | None:
     try:
-        common.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+        return onnx.shape_inference.infer_shapes(
+            _without_weights(model), check_type=False, strict_mode=False, data_prop=True
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return None
+
+
+def _without_weights(model: onnx_ir.Model) -> onnx.ModelProto:
+    """The model as a message in which large initializers are inputs: their type and shape without their data."""
+    graph = model.graph
+    inputs = list(graph.inputs)
+    initializers = list(graph.initializers.values())
+    try:
+        for value in initializers:
+            if value.const_value is not None and value.const_value.nbytes > _SMALL:
+                graph.initializers.pop(value.name or "")
+                if not value.is_graph_input():
+                    graph.inputs.append(value)
+        return onnx_ir.to_proto(model)
     finally:
-        logger.setLevel(level)
+        graph.inputs[:] = inputs
+        graph.initializers.clear()  # all of them, so that their order stays what it was
+        for value in initializers:
+            graph.initializers.add(value)
 
 
-def values(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Value]:
-    """Inputs, initializers and node outputs of one graph, without the graphs inside it."""
-    yield from graph.inputs
-    for value in graph.initializers.values():
-        if not value.is_graph_input():
-            yield value
-    for node in graph:
-        yield from node.outputs
+def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | None]) -> None:
+    types = {info.name: info.type for info in (*proto.value_info, *proto.output)}
+    for node, node_proto in zip(graph, proto.node, strict=True):
+        for output in node.outputs:
+            if output.name in types:
+                _update(output, types[output.name], symbols)
+        for attribute in node_proto.attribute:
+            inner = node.attributes[attribute.name]
+            if inner.type == onnx_ir.AttributeType.GRAPH:
+                _read_back(inner.as_graph(), attribute.g, symbols)
+            elif inner.type == onnx_ir.AttributeType.GRAPHS:
+                for one, one_proto in zip(inner.as_graphs(), attribute.graphs, strict=True):
+                    _read_back(one, one_proto, symbols)
+
+
+def _update(value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None]) -> None:
+    new_type = onnx_ir.serde.deserialize_type_proto_for_type(proto)
+    if new_type is not None and new_type.dtype != onnx_ir.DataType.UNDEFINED:
+        value.type = new_type
+    shape = onnx_ir.serde.deserialize_type_proto_for_shape(proto)
+    if shape is None:
+        return
+    known = value.shape if value.shape is not None and value.shape.rank() == shape.rank() else None
+    dims: list[int | str | None] = []
+    for axis, dim in enumerate(shape):
+        if isinstance(dim, int):
+            dims.append(dim)
+            continue
+        # Inference invents names (unk__0) for dims that it can't tell; another run may give them to other dims.
+        name = dim.value if dim.value in symbols else None
+        former = known[axis] if known is not None else None
+        dims.append(former if isinstance(former, int) else name)
+    value.shape = onnx_ir.Shape(dims)

@@ -1,0 +1,57 @@
+"""Inlining of the functions that a model defines itself."""
+
+from __future__ import annotations
+
+import onnx_ir
+from onnx_ir.passes import PassError, common
+
+from netgrad.core.errors import InvalidModelError
+
+
+def inline_functions(model: onnx_ir.Model) -> list[str]:
+    """Replace every call of a model-local function by the function's body, in place, until no function is left.
+
+    The outputs of a call keep their names. A function written for another version of the default operator set than the
+    model is inlined as it is: each of its nodes says its version, from which ``opset.lift`` starts.
+
+    Returns:
+        What was done, one readable line each.
+
+    Raises:
+        InvalidModelError: A function calls itself, or a call does not fit its function.
+    """
+    if not model.functions:
+        return []
+    for function in model.functions.values():
+        version = function.opset_imports.get("")
+        if version is not None:
+            for node in function.all_nodes():
+                node.version = version
+        for domain, imported in function.opset_imports.items():
+            if domain != "":
+                model.opset_imports[domain] = max(imported, model.opset_imports.get(domain, 0))
+        # From here on versions are the nodes' own; the inliner would refuse functions that differ from the model.
+        function.opset_imports.clear()
+        _part_outputs(function)
+    try:
+        result = common.InlinePass()(model)
+    except (PassError, ValueError, RuntimeError) as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise InvalidModelError(f"the model's functions cannot be inlined: {cause}") from error
+    model.functions.clear()  # what is left is never called
+    calls = sum(getattr(result, "id_count", {}).values())
+    return [f"inlined {calls} calls of model-local functions"] if calls else []
+
+
+def _part_outputs(function: onnx_ir.Function) -> None:
+    """Make every output of a function the output of a node of its own, so that a call's names can be kept."""
+    seen: set[onnx_ir.Value] = set()
+    for index, output in enumerate(function.outputs):
+        if output.producer() is None or output in seen:
+            copy = onnx_ir.Node("", "Identity", [output])
+            copy.outputs[0].type, copy.outputs[0].shape = output.type, output.shape
+            function.append(copy)
+            function.outputs[index] = copy.outputs[0]
+        seen.add(output)

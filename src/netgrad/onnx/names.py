@@ -1,0 +1,44 @@
+"""Names that are unique in the whole model, as runtimes and the backward pass need them."""
+
+from __future__ import annotations
+
+import onnx_ir
+
+from netgrad.onnx.edit import Editor, graph_values
+
+
+def name_nodes(model: onnx_ir.Model) -> list[str]:
+    """Give every node without a name, or with the name of an earlier one, a name of its own, in place.
+
+    Returns:
+        What was done, one readable line each.
+    """
+    editor = Editor(model)
+    seen: set[str] = set()
+    empty = repeated = 0
+    for graph in model.graphs():
+        for node in graph:
+            if not node.name:
+                node.name = editor.fresh_node(node.op_type)
+                empty += 1
+            elif node.name in seen:
+                node.name = editor.fresh_node(node.name)
+                repeated += 1
+            seen.add(node.name)
+    actions = [f"named {empty} nodes that had no name"] if empty else []
+    return actions + ([f"renamed {repeated} nodes that had the name of another node"] if repeated else [])
+
+
+def name_inner_values(model: onnx_ir.Model) -> None:
+    """Rename values of inner graphs that have the name of a value elsewhere; the main graph's names stay.
+
+    Inlining a function twice, or in two graphs, makes such names, and a runtime may take one value for the other.
+    """
+    editor = Editor(model)
+    graphs = list(model.graphs())
+    seen = {value.name for value in graph_values(graphs[0])}
+    for graph in graphs[1:]:
+        for value in graph_values(graph):
+            if value.name and value.name in seen and value.const_value is None:
+                value.name = editor.fresh(value.name)
+            seen.add(value.name)
