@@ -1,4 +1,4 @@
-"""Constants into initializers: what an exporter wrote as Constant or ConstantOfShape nodes becomes a tensor."""
+"""Constants into initializers: what was written as Constant or ConstantOfShape nodes becomes a tensor."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def is_float(value: onnx_ir.Value) -> bool:
 def lift_constants(model: onnx_ir.Model) -> list[str]:
     """Make initializers of the main graph out of constants, in place.
 
-    That is: of every Constant node, of every ConstantOfShape node of floating-point type whose shape is constant, and
-    of every initializer of an inner graph. Names stay, unless an inner graph has a name that exists elsewhere, too.
-    A constant that is the output of a graph stays one through an Identity node. A tensor of one element is marked
-    as a constant, so that it does not pass for a parameter.
+    That is: of every Constant node, of every ConstantOfShape node of floating-point type whose shape is
+    constant, and of every initializer of an inner graph. Names stay, unless an inner graph has a name that
+    exists elsewhere, too. A constant that is the output of a graph stays one through an Identity node. A
+    tensor of one element is marked as a constant, so that it does not pass for a parameter.
 
     Returns:
         What was done, one readable line each.

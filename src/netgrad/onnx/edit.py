@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir
@@ -58,14 +58,15 @@ def renamed(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.TensorProtocol
         )
     elif tensor.dtype == onnx_ir.DataType.STRING:
         strings = np.array(tensor.numpy(), dtype=object)
-        copy = onnx_ir.StringTensor(strings, shape=tensor.shape, name=name)
+        copy = onnx_ir.StringTensor(strings, shape=onnx_ir.Shape(tensor.shape.numpy()), name=name)
     else:
-        copy = onnx_ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=name)
+        shape = onnx_ir.Shape(tensor.shape.numpy())
+        copy = onnx_ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=shape, name=name)
     copy.metadata_props.update(tensor.metadata_props)
     return copy
 
 
-def constant_of(value: onnx_ir.Value | None) -> NDArray[np.generic] | None:
+def constant_of(value: onnx_ir.Value | None) -> NDArray[Any] | None:
     """The content of an initializer, or None for what is computed, fed or left out."""
     if value is None or value.producer() is not None or value.const_value is None or value.is_graph_input():
         return None
@@ -73,7 +74,7 @@ def constant_of(value: onnx_ir.Value | None) -> NDArray[np.generic] | None:
 
 
 class CannotRewriteError(Exception):
-    """A node has no equivalent in the wanted form; the message says why (whoever catches it names the node)."""
+    """A node has no equivalent in the wanted form; the message says why; who catches it names the node."""
 
 
 def as_operator(node: onnx_ir.Node) -> Operator:
@@ -127,7 +128,7 @@ class Editor:
     def initializer(
         self, tensor: onnx_ir.TensorProtocol, name: str, *, constant: bool = False
     ) -> onnx_ir.Value:
-        """A new initializer of the main graph; ``name`` must be free, ``constant`` says it is no parameter."""
+        """A new initializer of the main graph; ``name`` must be free, ``constant`` says: no parameter."""
         tensor = renamed(tensor, name)
         if constant:
             mark_constant(tensor)
@@ -147,7 +148,7 @@ class Editor:
         inputs: Sequence[onnx_ir.Value | None],
         attributes: dict[str, onnx_ir.Attr],
     ) -> onnx_ir.Node:
-        node = onnx_ir.Node(
+        return onnx_ir.Node(
             "",
             operator,
             inputs,
@@ -156,7 +157,6 @@ class Editor:
             version=origin.version,
             metadata_props=dict(origin.metadata_props),
         )
-        return node
 
     def before(
         self,
@@ -179,7 +179,7 @@ class Editor:
         *more: onnx_ir.Value,
         **attributes: AttributeValue,
     ) -> onnx_ir.Value:
-        """Insert ``operator(value, *more)`` behind the node that writes ``value``; all readers then read its output.
+        """Insert ``operator(value, *more)`` behind the node that writes ``value``, for all readers.
 
         The new output takes over the name, type, shape and place among the graph's outputs.
         """

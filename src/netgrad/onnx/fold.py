@@ -1,7 +1,7 @@
 """Folding: shape arithmetic whose result is known, and If nodes whose condition is.
 
-Only integers, booleans and what is computed from them is folded: never anything that depends on a tensor that could be
-asked for as a parameter.
+Only integers, booleans and what is computed from them is folded: never anything that depends on a tensor that
+could be asked for as a parameter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ Array = NDArray[Any]
 _LARGEST = 4096
 """Elements of a tensor that is still folded: enough for shapes, index ranges and small masks."""
 
-_FOLDED = frozenset(
-    ["Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Range", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where", "Xor"]
-)
+_OPERATORS = """
+    Abs Add And Cast Ceil Concat ConstantOfShape Div Equal Expand Flatten Floor Gather GatherElements GatherND
+    Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow Range Reciprocal ReduceMax
+    ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Size Slice Sqrt Squeeze
+    Sub Tile Transpose Unsqueeze Where Xor
+"""
+_FOLDED = frozenset(_OPERATORS.split())
 _UNKNOWN_DIM = -(2**62)  # stands for an unknown dim while elements are picked out of a shape
 
 
@@ -129,7 +133,7 @@ class _Folding:
         return None if result is None or (result == _UNKNOWN_DIM).any() else result
 
     def _replace_by_branch(self, node: onnx_ir.Node, graph: onnx_ir.Graph, condition: bool) -> None:
-        """Put the nodes of the chosen branch in the place of an If; its outputs get the names of the If's."""
+        """Put the chosen branch in the place of an If; what it gives gets the names of the If's outputs."""
         self.branches += 1
         editor = self._lifting.editor
         branch = node.attributes["then_branch" if condition else "else_branch"].as_graph()
@@ -180,7 +184,7 @@ def inner_graphs(node: onnx_ir.Node) -> list[onnx_ir.Graph]:
 
 
 def discard(node: onnx_ir.Node) -> None:
-    """Remove a node whose outputs nobody reads, and detach the nodes of its inner graphs from outer values."""
+    """Remove a node whose outputs nobody reads, and detach its inner graphs from outer values."""
     for inner in inner_graphs(node):
         inner.outputs.clear()
         for other in reversed(list(inner)):
@@ -195,8 +199,8 @@ def _dims(node: onnx_ir.Node) -> list[int] | None:
     if value is None or value.shape is None:
         return None
     dims = [dim if isinstance(dim, int) else _UNKNOWN_DIM for dim in value.shape]
-    start, end = (node.attributes.get(name) for name in ("start", "end"))
-    return dims[slice(start and start.as_int(), end and end.as_int())]
+    start, end = node.attributes.get("start"), node.attributes.get("end")
+    return dims[0 if start is None else start.as_int() : len(dims) if end is None else end.as_int()]
 
 
 def _size_or_shape(node: onnx_ir.Node, dims: list[int]) -> Array:
@@ -242,7 +246,7 @@ def _run(node: onnx_ir.Node, arrays: Sequence[Array | None], opset: int) -> Arra
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
         with np.errstate(all="ignore"):
-            result = ReferenceEvaluator(model).run(None, feeds)[0]
+            (result,) = ReferenceEvaluator(model).run(None, feeds)
     except Exception:  # the evaluator raises whatever numpy raises on a wrong shape or index
         return None
     return np.asarray(result)

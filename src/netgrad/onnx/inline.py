@@ -9,10 +9,10 @@ from netgrad.core.errors import InvalidModelError
 
 
 def inline_functions(model: onnx_ir.Model) -> list[str]:
-    """Replace every call of a model-local function by the function's body, in place, until no function is left.
+    """Replace every call of a model-local function by the function's body, in place; no function is left.
 
-    The outputs of a call keep their names. A function written for another version of the default operator set than the
-    model is inlined as it is: each of its nodes says its version, from which ``opset.lift`` starts.
+    The outputs of a call keep their names. A function written for another version of the default operator set
+    than the model is inlined as it is: each of its nodes says its version, from which ``opset.lift`` starts.
 
     Returns:
         What was done, one readable line each.
@@ -30,7 +30,8 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
         for domain, imported in function.opset_imports.items():
             if domain != "":
                 model.opset_imports[domain] = max(imported, model.opset_imports.get(domain, 0))
-        # From here on versions are the nodes' own; the inliner would refuse functions that differ from the model.
+        # From here on versions are the nodes' own; the inliner would refuse functions that differ from the
+        # model.
         function.opset_imports.clear()
         _part_outputs(function)
     try:

@@ -32,7 +32,8 @@ def name_nodes(model: onnx_ir.Model) -> list[str]:
 def name_inner_values(model: onnx_ir.Model) -> None:
     """Rename values of inner graphs that have the name of a value elsewhere; the main graph's names stay.
 
-    Inlining a function twice, or in two graphs, makes such names, and a runtime may take one value for the other.
+    Inlining a function twice, or in two graphs, makes such names, and a runtime may take one value for the
+    other.
     """
     editor = Editor(model)
     graphs = list(model.graphs())

@@ -1,8 +1,8 @@
 """Lifting a model to a later version of the default operator set.
 
-Each operator is brought from the version that it was written for to the target, one change of its definition at
-a time. A change is handled by its adapter in ``ADAPTERS``, or needs nothing because it only adds types, optional
-inputs, or attributes whose default is the former behaviour. Any other change is refused.
+Each operator is brought from the version that it was written for to the target, one change of its definition
+at a time. A change is handled by its adapter in ``ADAPTERS``, or needs nothing because it only adds types,
+optional inputs, or attributes whose default is the former behaviour. Any other change is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ REVIEWED_OPSET = 28
 """Up to this version every change of every operator was read by a person; later ones are refused."""
 
 ADAPTERS = {**FORM_ADAPTERS, **MEANING_ADAPTERS}
-"""What to do when an operator crosses a change of its definition, by (operator type, version of the change)."""
+"""What to do when an operator crosses a change of its definition, by (operator type, opset of the change)."""
 
 
 def lift(model: onnx_ir.Model, lowest: int) -> list[str]:
     """Bring every default-domain operator of the model, inner graphs included, to one opset, in place.
 
-    That is ``lowest``, the model's own opset, or the ``version`` of a node (of a function that was inlined), whichever
-    is the latest. Shapes should have been inferred: some adapters need a rank.
+    That is ``lowest``, the model's own opset, or the ``version`` of a node (of a function that was inlined),
+    whichever is the latest. Shapes should have been inferred: some adapters need a rank.
 
     Args:
         model: The model, without functions.
@@ -62,7 +62,11 @@ def lift(model: onnx_ir.Model, lowest: int) -> list[str]:
         except CannotRewriteError as error:
             refused.append(MissingRule(as_operator(node), index, f"no form in opset {target} ({error})"))
     if refused:
-        raise UnsupportedOperatorError(refused, hint="export the model with a later opset, if you can")
+        raise UnsupportedOperatorError(
+            "\n  ".join(str(missing) for missing in refused),
+            refused,
+            hint="export the model with a later opset, if you can",
+        )
     for graph in model.graphs():
         for node in graph:
             node.version = None
@@ -110,7 +114,7 @@ def _history() -> dict[str, tuple[int, ...]]:
 
 
 def changes(operator: str) -> tuple[int, ...]:
-    """The opset versions at which a default-domain operator was defined or its definition changed, in order."""
+    """The opsets in which a default-domain operator was defined or its definition changed, in order."""
     return _history().get(operator, ())
 
 
@@ -118,8 +122,8 @@ def changes(operator: str) -> tuple[int, ...]:
 def only_grows(operator: str, change: int) -> bool:
     """Whether a change of an operator's definition leaves every former use as it was, by the two signatures.
 
-    That is: the inputs and outputs are the former ones and perhaps optional ones behind them, the attributes are the
-    former ones with their defaults and perhaps optional ones. A first definition counts as one.
+    That is: the inputs and outputs are the former ones and perhaps optional ones behind them, the attributes
+    are the former ones with their defaults and perhaps optional ones. A first definition counts as one.
     """
     index = changes(operator).index(change)
     if index == 0:
@@ -141,8 +145,8 @@ def only_grows(operator: str, change: int) -> bool:
 
 
 def _default(attribute: onnx.defs.OpSchema.Attribute) -> bytes:
-    default: onnx.AttributeProto = attribute.default_value
-    return default.SerializeToString()
+    default: bytes = attribute.default_value.SerializeToString()
+    return default
 
 
 def _ir_version(opset: int) -> int:

@@ -187,10 +187,13 @@ def _consumed_inputs(operators: Sequence[str]) -> dict[tuple[str, int], Adapter]
     return {(operator, 6): drop("consumed_inputs") for operator in operators}
 
 
+_WITH_CONSUMED_INPUTS = """
+    Abs Add BatchNormalization Ceil Clip Div Dropout Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu
+    Log Max Mean Min Mul Neg PRelu Reciprocal Relu Sigmoid Sqrt Sub Sum Tanh
+"""
+
 ADAPTERS: dict[tuple[str, int], Adapter] = {
-    **_consumed_inputs(
-        ["Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp", "Floor", "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh"]
-    ),
+    **_consumed_inputs(_WITH_CONSUMED_INPUTS.split()),
     **_reductions(),
     ("BatchNormalization", 7): _is_test,
     ("Cast", 6): _cast,
@@ -217,7 +220,6 @@ ADAPTERS: dict[tuple[str, int], Adapter] = {
     ("Split", 18): _split,
     ("Squeeze", 13): ints_to_input("axes", 1),
     ("Tile", 6): refuse("its tiles and axis have no equivalent"),
-    ("TopK", 10): ints_to_input("k", 1),
     ("TopK", 10): ints_to_input("k", 1),
     ("Unsqueeze", 13): ints_to_input("axes", 1),
 }

@@ -45,7 +45,7 @@ def _broadcast(node: onnx_ir.Node, editor: Editor) -> None:
 
 
 def _prelu(node: onnx_ir.Node, editor: Editor) -> None:
-    """PRelu 6 -> 7: a slope of shape (C,) belonged to axis 1 of X; from 7 on it is aligned at the last axis."""
+    """PRelu 6 -> 7: a slope of shape (C,) belonged to axis 1 of X; from 7 on to the last axis."""
     x, slope = node.inputs[:2]
     if slope is not None and slope.shape is not None and slope.shape.rank() == 1 and slope.shape[0] == 1:
         return
@@ -56,9 +56,10 @@ def _prelu(node: onnx_ir.Node, editor: Editor) -> None:
 
 
 def _spatial(node: onnx_ir.Node, editor: Editor) -> None:
-    """BatchNormalization 7 -> 9, spatial = 0: each activation had statistics of its own, of shape (C, D1, ..., Dn).
+    """BatchNormalization 7 -> 9, spatial = 0: each activation had its own statistics (C, D1, ..., Dn).
 
-    The axes behind the batch are made one axis of channels round the operator, whose computation stays as it is.
+    The axes behind the batch are made one axis of channels round the operator, whose computation stays as it
+    is.
     """
     if _flag(node, "spatial", 1):
         return
@@ -92,10 +93,10 @@ def _training(node: onnx_ir.Node, editor: Editor) -> None:
 
 
 def _softmax(node: onnx_ir.Node, editor: Editor) -> None:
-    """Softmax, LogSoftmax and Hardmax 11 -> 13: the input was flattened to two axes, axis being the second's first.
+    """Softmax, LogSoftmax and Hardmax 11 -> 13: the input was flattened to two axes, split before ``axis``.
 
-    That is the same operator where ``axis`` is the last axis, or where at most one of the axes from ``axis`` on has a
-    size other than 1. Otherwise the flattening is written out.
+    That is the same operator where ``axis`` is the last axis, or where at most one of the axes from ``axis``
+    on has a size other than 1. Otherwise the flattening is written out.
     """
     axis = _flag(node, "axis", 1)
     x = node.inputs[0]
@@ -142,7 +143,7 @@ def _upsample(node: onnx_ir.Node, editor: Editor) -> None:
 
 
 def _resize(node: onnx_ir.Node, editor: Editor) -> None:
-    """Resize 10 -> 11: coordinates were asymmetric; the nearest element was the one below, or above going down.
+    """Resize 10 -> 11: coordinates were asymmetric; nearest was the element below, or above going down.
 
     From 11 on, that is said by attributes, the same for all axes.
     """
@@ -184,7 +185,7 @@ def _grid_sample(node: onnx_ir.Node, editor: Editor) -> None:
 
 
 def _group_normalization(node: onnx_ir.Node, editor: Editor) -> None:
-    """GroupNormalization 18 -> 21: scale and bias were per group and are now per channel: each is repeated."""
+    """GroupNormalization 18 -> 21: scale and bias were per group and are now per channel: repeat them."""
     x = node.inputs[0]
     channels = x.shape[1] if x is not None and x.shape is not None and x.shape.rank() > 1 else None
     if not isinstance(channels, int):

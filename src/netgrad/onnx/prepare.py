@@ -37,10 +37,11 @@ class Prepared:
 def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     """Give a fresh model that computes the same as ``source``, in the form that gradient rules expect.
 
-    The result has: no model-local functions; the default operator set at version 18 or the model's own, if later; no
-    Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known, and no If whose
-    condition is; types and shapes as far as they follow; nodes with names that are unique in the whole model; no
-    initializers among its inputs. Names of values stay, and no floating-point computation is reordered.
+    The result has: no model-local functions; the default operator set at version 18 or the model's own, if
+    later; no Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known,
+    and no If whose condition is; types and shapes as far as they follow; nodes with names that are unique in
+    the whole model; no initializers among its inputs. Names of values stay, and no floating-point computation
+    is reordered.
 
     Args:
         source: The model: whatever ``load`` takes.

@@ -1,7 +1,7 @@
 """Reading a model: from a file, bytes, a protobuf message or an ``onnx_ir.Model``.
 
-Weights in external data files stay on disk: they are mapped into memory when somebody asks for their values, so
-that a model of many gigabytes is opened without being read.
+Weights in external data files stay on disk: they are mapped into memory when somebody asks for their values,
+so that a model of many gigabytes is opened without being read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TypeAlias
 import onnx
 import onnx.serialization
 import onnx_ir
-from google.protobuf.message import DecodeError
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError
 
@@ -30,16 +29,16 @@ def load(source: ModelSource) -> onnx_ir.Model:
 
     Args:
         source: The path of a file (``.onnx`` and any other ending: protobuf; ``.textproto``, ``.prototxt``,
-            ``.pbtxt``; ``.json``, ``.onnxjson``; ``.onnxtxt``, ``.onnxtext``), the bytes of such a protobuf file,
-            an ``onnx.ModelProto`` or an ``onnx_ir.Model``. External data of a file is looked for in the
+            ``.pbtxt``; ``.json``, ``.onnxjson``; ``.onnxtxt``, ``.onnxtext``), the bytes of such a protobuf
+            file, an ``onnx.ModelProto`` or an ``onnx_ir.Model``. External data of a file is looked for in the
             file's folder, external data of bytes and messages in the current folder.
 
     Returns:
         The model. Large external tensors are not in memory.
 
     Raises:
-        InvalidModelError: The file is missing, unreadable, truncated or no ONNX model, a file of external data is
-            missing or too short, or the graph reads a name that nothing defines.
+        InvalidModelError: The file is missing, unreadable, truncated or no ONNX model, a file of external
+            data is missing or too short, or the graph reads a name that nothing defines.
         InvalidArgumentError: ``source`` is something else.
     """
     if isinstance(source, onnx_ir.Model):
@@ -78,9 +77,11 @@ def _parse(content: bytes, form: str, where: str) -> onnx.ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # onnx calls its own text form experimental at every use
             return onnx.load_model_from_string(content, format=form)
-    except DecodeError:
-        raise InvalidModelError(f"cannot read {where}: it is not an ONNX model, or a truncated one") from None
-    except Exception as error:  # the text parsers have no exception class in common
+    except Exception as error:  # the parsers have no exception class in common
+        if form == "protobuf":
+            raise InvalidModelError(
+                f"cannot read {where}: it is not an ONNX model, or a truncated one"
+            ) from None
         raise InvalidModelError(
             f"cannot read {where}: it is not an ONNX model in the {form} form ({_reason(error)})"
         ) from None
@@ -111,7 +112,8 @@ def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
         return model.clone()
     except RuntimeError as error:
         raise InvalidModelError(
-            f"the given onnx_ir model cannot be copied, are its nodes in topological order? ({_reason(error)})"
+            "the given onnx_ir model cannot be copied, are its nodes in topological order? "
+            f"({_reason(error)})"
         ) from None
 
 
@@ -124,7 +126,7 @@ def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> N
         for name in node.output:
             if name in defined and name:
                 raise InvalidModelError(
-                    f"{where} is not a valid ONNX model: '{name}', an output of {_say(node)}, is defined twice"
+                    f"{where} is not a valid ONNX model: '{name}', written by {_say(node)}, is defined twice"
                 )
             defined.add(name)
     visible = outer | defined | {""}
@@ -149,7 +151,7 @@ def _say(node: onnx.NodeProto) -> str:
 
 
 def tensors(model: onnx_ir.Model) -> Iterator[onnx_ir.TensorProtocol]:
-    """Every tensor that the model holds: initializers and tensor attributes, inner graphs and functions too."""
+    """Every tensor that the model holds: initializers and attributes, inner graphs and functions too."""
     for graph in model.graphs():
         for value in graph.initializers.values():
             if value.const_value is not None:
@@ -180,7 +182,8 @@ def _check_external_data(model: onnx_ir.Model, where: str) -> None:
         if path not in sizes:
             if not os.path.isfile(path):
                 raise InvalidModelError(
-                    f"{where} keeps tensor '{tensor.name}' in the external data file '{path}', which does not exist"
+                    f"{where} keeps tensor '{tensor.name}' in the external data file '{path}', "
+                    "which does not exist"
                 )
             sizes[path] = os.path.getsize(path)
         end = (tensor.offset or 0) + (tensor.length if tensor.length is not None else tensor.nbytes)
@@ -192,7 +195,7 @@ def _check_external_data(model: onnx_ir.Model, where: str) -> None:
 
 
 def _sort(model: onnx_ir.Model) -> None:
-    """Bring the nodes into topological order, if they are not (operators may be listed in any order on disk)."""
+    """Bring the nodes into topological order, if they are not: some tools write them in another."""
     for graph in model.graphs():
         seen: set[onnx_ir.Node] = set()
         for node in graph:

@@ -12,11 +12,11 @@ _SMALL = 1024  # bytes; an initializer up to this size may hold a shape, and inf
 
 
 def infer_shapes(model: onnx_ir.Model) -> None:
-    """Give every value of the model, in place, the type and shape that follow from its inputs and initializers.
+    """Give every value of the model, in place, the type and shape that follow from what it reads.
 
     A dim is a number, one of the names that the model uses for dims already, or unknown (a dim whose value is
-    None). What the model says of a value stays where inference knows less. A model that inference cannot read, or
-    whose own shapes contradict each other, gets what can be had without them; nothing is raised.
+    None). What the model says of a value stays where inference knows less. A model that inference cannot
+    read, or whose own shapes contradict each other, gets what can be had without them; nothing is raised.
     """
     symbols = {
         dim.value
@@ -46,7 +46,7 @@ def _inferred(model: onnx_ir.Model) -> onnx.ModelProto | None:
 
 
 def _without_weights(model: onnx_ir.Model) -> onnx.ModelProto:
-    """The model as a message in which large initializers are inputs: their type and shape without their data."""
+    """The model as a message in which large initializers are inputs: type and shape without the data."""
     graph = model.graph
     inputs = list(graph.inputs)
     initializers = list(graph.initializers.values())
@@ -92,7 +92,8 @@ def _update(value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None
         if isinstance(dim, int):
             dims.append(dim)
             continue
-        # Inference invents names (unk__0) for dims that it can't tell; another run may give them to other dims.
+        # Inference invents names (unk__0) for dims that it can't tell; another run may give them to other
+        # dims.
         name = dim.value if dim.value in symbols else None
         former = known[axis] if known is not None else None
         dims.append(former if isinstance(former, int) else name)

@@ -12,7 +12,6 @@ from typing import BinaryIO
 import onnx
 import onnx.serialization
 import onnx_ir
-from google.protobuf.message import EncodeError
 
 from netgrad.core.errors import InvalidArgumentError, NetgradError
 from netgrad.onnx.files import replacing
@@ -29,21 +28,21 @@ _ALIGNMENT = 4096  # bytes; runtimes map aligned weights instead of copying them
 def save(model: ModelSource, path: str | os.PathLike[str], *, external_above: int | None = None) -> None:
     """Write a model to a file, whole or not at all.
 
-    Everything is written under temporary names in the folder of ``path``, flushed to the disk and then renamed,
-    so that a full disk or a killed process leaves what was there before. The model is not changed.
+    Everything is written under temporary names in the folder of ``path``, flushed to the disk and then
+    renamed, so that a full disk or a killed process leaves what was there before. The model is not changed.
 
     Args:
         model: The model: whatever ``load`` takes.
         path: The file; its ending selects the form as in ``load``.
         external_above: Weights go to a file of external data, ``<file name>.data`` beside the model, when all
             tensors together take more than this many bytes. Default: only when one protobuf file, whose limit
-            is 2 GiB, cannot hold the model. If ``<file name>.data`` exists, the new data gets a numbered name,
-            and the old file is removed after the model was renamed: at no time does a model stand beside data
-            that is not its own.
+            is 2 GiB, cannot hold the model. If ``<file name>.data`` exists, the new data gets a numbered
+            name, and the old file is removed after the model was renamed: at no time does a model stand
+            beside data that is not its own.
 
     Raises:
-        NetgradError: The file cannot be written (no such folder, no permission, a full disk), or the model is too
-            large for one file although its weights are outside.
+        NetgradError: The file cannot be written (no such folder, no permission, a full disk), or the model is
+            too large for one file although its weights are outside.
         InvalidArgumentError: ``path`` is a folder.
     """
     target = Path(os.path.realpath(path))  # a link stays a link to the new content
@@ -52,7 +51,14 @@ def save(model: ModelSource, path: str | os.PathLike[str], *, external_above: in
     ir_model = model if isinstance(model, onnx_ir.Model) else load(model)
     limit = PROTOBUF_LIMIT - _ROOM_FOR_THE_GRAPH if external_above is None else external_above
     try:
-        if sum(tensor.nbytes for tensor in tensors(ir_model)) > limit:
+        size = sum(tensor.nbytes for tensor in tensors(ir_model))
+        outside = sum(tensor.nbytes for tensor in _large_initializers(ir_model))
+        if size > limit and outside:
+            if size - outside > PROTOBUF_LIMIT - _ROOM_FOR_THE_GRAPH:
+                raise NetgradError(
+                    f"cannot write '{path}': even without initializers the model exceeds protobuf's 2 GiB",
+                    hint="large tensors in attributes of nodes can be made initializers",
+                )
             _write_with_data(ir_model, target)
         else:
             content = _serialize(_with_data_inside(ir_model), target)
@@ -60,11 +66,13 @@ def save(model: ModelSource, path: str | os.PathLike[str], *, external_above: in
                 file.write(content)
     except OSError as error:
         raise NetgradError(f"cannot write '{path}': {error.strerror or error}") from error
-    except EncodeError as error:
-        raise NetgradError(
-            f"cannot write '{path}': without its large initializers the model still exceeds protobuf's 2 GiB "
-            "(are there large tensors in attributes of nodes?)"
-        ) from error
+
+
+def _large_initializers(model: onnx_ir.Model) -> Iterator[onnx_ir.TensorProtocol]:
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None and value.const_value.nbytes > _SMALL:
+                yield value.const_value
 
 
 def _serialize(model: onnx_ir.Model, target: Path) -> bytes:
@@ -77,7 +85,7 @@ def _serialize(model: onnx_ir.Model, target: Path) -> bytes:
 
 
 def _with_data_inside(model: onnx_ir.Model) -> onnx_ir.Model:
-    """The model, or a copy of it that refers to no external file (a reference would break in another folder)."""
+    """The model, or a copy without references to external files, which would break in another folder."""
     if not any(isinstance(tensor, onnx_ir.ExternalTensor) for tensor in tensors(model)):
         return model
     model = model.clone()
@@ -95,12 +103,12 @@ def _with_data_inside(model: onnx_ir.Model) -> onnx_ir.Model:
     return model
 
 
-def _in_memory(tensor: onnx_ir.ExternalTensor) -> onnx_ir.Tensor:
+def _in_memory(tensor: onnx_ir.ExternalTensor) -> onnx_ir.TensorProtocol:
     return onnx_ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name, doc_string=tensor.doc_string)
 
 
 def _write_with_data(model: onnx_ir.Model, target: Path) -> None:
-    """Write the large initializers to a data file, then the model; the model's rename is what makes it valid."""
+    """Write large initializers to a data file, then the model, whose renaming makes both valid."""
     former = [path for path in _data_files(target) if path.exists()]
     data = next(path for path in _data_files(target, len(former) + 1) if not path.exists())
     copy = model.clone()
@@ -134,6 +142,7 @@ def _append(file: BinaryIO, tensor: onnx_ir.TensorProtocol, data: Path) -> onnx_
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))
     offset = file.tell()
     file.write(memoryview(tensor.tobytes()))
+    shape = onnx_ir.Shape(tensor.shape.numpy())
     return onnx_ir.ExternalTensor(
-        data.name, offset, file.tell() - offset, tensor.dtype, shape=tensor.shape, name=tensor.name or ""
+        data.name, offset, file.tell() - offset, tensor.dtype, shape=shape, name=tensor.name or ""
     )
