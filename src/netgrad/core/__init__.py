@@ -1,5 +1,7 @@
 """The core: operators on named blobs, and the algorithm that writes their backward pass."""
 
+from netgrad.core.accumulation import Accumulation, Contribution
+from netgrad.core.backward import BackwardPass, backward_pass
 from netgrad.core.errors import (
     AccumulationError,
     InvalidArgumentError,
@@ -12,9 +14,15 @@ from netgrad.core.errors import (
     UnsupportedOperatorError,
 )
 from netgrad.core.operator import Gradient, GradientSlice, Operator
+from netgrad.core.registry import RuleRegistry, RuleSource
+from netgrad.core.vocabulary import ClassicVocabulary, Vocabulary
 
 __all__ = [
+    "Accumulation",
     "AccumulationError",
+    "BackwardPass",
+    "ClassicVocabulary",
+    "Contribution",
     "Gradient",
     "GradientSlice",
     "InvalidArgumentError",
@@ -24,6 +32,10 @@ __all__ = [
     "Operator",
     "OverwrittenBlobError",
     "RuleError",
+    "RuleRegistry",
+    "RuleSource",
     "RuntimeFailureError",
     "UnsupportedOperatorError",
+    "Vocabulary",
+    "backward_pass",
 ]

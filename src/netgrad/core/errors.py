@@ -93,16 +93,14 @@ class UnsupportedOperatorError(NetgradError):
     What to do: leave the blobs behind the operator out of ``wrt``, or register a rule for its type.
 
     Attributes:
-        operators: The operators without a rule, in the order of the net.
+        operators: The operators without a rule, in the order of the net; empty where only the message tells.
     """
 
-    def __init__(self, operators: Sequence[MissingRule], *, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, operators: Sequence[MissingRule] = (), *, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.operators = tuple(operators)
-        super().__init__(
-            "\n  ".join(str(missing) for missing in self.operators),
-            hint=hint
-            or "differentiate by blobs that don't lie behind these operators, or register a rule for them",
-        )
 
 
 class OverwrittenBlobError(NetgradError):
@@ -189,14 +187,14 @@ class RuleError(NetgradError):
     What to do: correct the rule; ``location`` says where it is.
 
     Attributes:
-        operator: The forward operator for which the rule was asked.
+        operator: The forward operator for which the rule was asked, or None where only the message tells.
         location: ``file:line`` of the rule, or the name of the rule source if it doesn't know.
     """
 
-    def __init__(self, message: str, operator: Operator, location: str) -> None:
+    def __init__(self, message: str, operator: Operator | None = None, location: str = "") -> None:
+        super().__init__(message)
         self.operator = operator
         self.location = location
-        super().__init__(f"the gradient rule at {location} {message}, for {operator}")
 
 
 class RuntimeFailureError(NetgradError):

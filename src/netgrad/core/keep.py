@@ -1,0 +1,79 @@
+"""Forward values that a later operator overwrites before the backward pass reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netgrad.core.errors import OverwrittenBlobError
+from netgrad.core.naming import Ref, Tape
+from netgrad.core.operator import Operator
+from netgrad.core.versions import NONE, Versions
+from netgrad.core.vocabulary import Vocabulary
+
+_HISTORY = 8  # writes of a blob that a message lists
+
+
+class Keeper:
+    """Refuses to read overwritten values, or keeps them by a copy just before they are overwritten.
+
+    A copy rather than another name for the value itself: the forward net stays as it is for everybody who
+    reads its blobs while it runs, and operators that only work in place go on doing so.
+    """
+
+    def __init__(
+        self, operators: Sequence[Operator], versions: Versions, vocabulary: Vocabulary, *, keep: bool
+    ) -> None:
+        self._operators = operators
+        self._versions = versions
+        self._words = vocabulary
+        self._keep = keep
+        self._kept: dict[int, Ref] = {}
+        self._copies: dict[int, list[Operator]] = {}
+
+    def forward(self, value: int, reader: int, tape: Tape) -> Ref:
+        """What holds the overwritten ``value`` when the gradient operators of ``reader`` run.
+
+        Raises:
+            OverwrittenBlobError: Nothing does.
+        """
+        if not self._keep:
+            raise self._overwritten(value, reader)
+        if value not in self._kept:
+            blob = self._versions.blobs[value]
+            cell = tape.fresh(f"{blob}_kept")
+            writer = self._versions.producers[self._versions.following[value]]
+            copies = self._words.copy(blob, tape.names[cell], self._operators[writer].device)
+            self._copies.setdefault(writer, []).extend(copies)
+            self._kept[value] = cell
+        return self._kept[value]
+
+    def changed_forward(self) -> tuple[Operator, ...]:
+        """The forward operators with the copies between them."""
+        if not self._copies:
+            return tuple(self._operators)
+        changed: list[Operator] = []
+        for index, op in enumerate(self._operators):
+            changed.extend(self._copies.get(index, ()))
+            changed.append(op)
+        return tuple(changed)
+
+    def _overwritten(self, value: int, reader: int) -> OverwrittenBlobError:
+        versions = self._versions
+        blob = versions.blobs[value]
+        last = versions.last[blob]
+        history: list[str] = []
+        at = value
+        while at != NONE and len(history) < _HISTORY:
+            if versions.producers[at] != NONE:
+                history.append(
+                    f"version {versions.numbers[at]} is written by {self._operators[versions.producers[at]]}"
+                )
+            at = versions.following[at]
+        return OverwrittenBlobError(
+            blob,
+            versions.numbers[value],
+            versions.numbers[last],
+            self._operators[reader],
+            self._operators[versions.producers[versions.following[value]]],
+            history,
+        )

@@ -1,0 +1,173 @@
+"""One call of a gradient rule: what it is given, what it may return, and where that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from netgrad.core.accumulation import Accumulator
+from netgrad.core.errors import NetgradError, RuleError
+from netgrad.core.naming import EXTERNAL, GradientRef, Ref, Reference, Tape, UnknownNameError
+from netgrad.core.operator import Gradient, GradientSlice, Operator
+from netgrad.core.registry import Located, RuleSource, ZeroFilling
+from netgrad.core.versions import Versions
+from netgrad.core.vocabulary import Vocabulary
+
+
+class RuleCaller:
+    """Asks rules, puts their operators on the tape, and hands their gradients to the accumulator."""
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        versions: Versions,
+        tape: Tape,
+        vocabulary: Vocabulary,
+        rules: RuleSource,
+        sums: Accumulator,
+        active: bytearray | None,
+    ) -> None:
+        self._operators = operators
+        self._versions = versions
+        self._tape = tape
+        self._words = vocabulary
+        self._rules = rules
+        self._sums = sums
+        self._active = active
+
+    def wanted(self, index: int) -> list[bool]:
+        """For each input of operator ``index``, whether a gradient of it is of use."""
+        reads = self._versions.reads[index]
+        blocked = self._rules.blocked_inputs(self._operators[index])
+        active = self._active
+        if active is None:
+            if not blocked:
+                return [value >= 0 for value in reads]
+            return [value >= 0 and k not in blocked for k, value in enumerate(reads)]
+        return [value >= 0 and active[value] == 1 and k not in blocked for k, value in enumerate(reads)]
+
+    def differentiate(self, index: int, grads: Sequence[GradientRef | None], wanted: Sequence[bool]) -> None:
+        """Write the gradient operators of operator ``index``, and contribute its input gradients.
+
+        Raises:
+            RuleError: The rule raised or broke its contract.
+            OverwrittenBlobError: The rule needs an overwritten value that isn't kept.
+        """
+        op = self._operators[index]
+        tape = self._tape
+        if None in grads and isinstance(self._rules, ZeroFilling):
+            grads = self._filled(index, grads)
+        given = [None if grad is None else tape.gradient(grad) for grad in grads]
+        written, returned = self._ask(op, index, given, wanted)
+        scope = self._scope(index, given)
+        tape.reader = index
+        try:
+            local = tape.append(written, index, op.device, scope)
+            entries: list[GradientRef | None] = [
+                self._entry(entry, local, scope, op) if entry is not None and wanted[k] else None
+                for k, entry in enumerate(returned)
+            ]
+        except UnknownNameError as error:
+            self._blame(
+                op,
+                f"uses '{error.name}' ({error.op}), which its operator neither reads nor writes "
+                f"and its gradient operators have not written before",
+                error,
+            )
+        reads = self._versions.reads[index]
+        several = len(entries) > 1
+        for value, entry in zip(reads, entries, strict=True):
+            if entry is not None:
+                self._sums.contribute(value, entry, index, not several or entries.count(entry) == 1)
+
+    # ---- before the call ----------------------------------------------------------------------------
+
+    def _filled(self, index: int, grads: Sequence[GradientRef | None]) -> Sequence[GradientRef | None]:
+        """``grads`` with zeros where the rule can't do without a gradient."""
+        op = self._operators[index]
+        assert isinstance(self._rules, ZeroFilling), "asked before"
+        if not self._rules.needs_all_output_gradients(op) or not any(grad is not None for grad in grads):
+            return grads
+        filled = list(grads)
+        self._tape.reader = index
+        for k, value in enumerate(self._versions.writes[index]):
+            if filled[k] is None and value >= 0:
+                out = f"{op.outputs[k]}_grad"
+                words = self._words.zeros(self._tape.reference(~value), out, op.device)
+                cell = self._tape.append(words, index, op.device, {})[out]
+                self._tape.claims[cell] = EXTERNAL
+                filled[k] = cell
+        return filled
+
+    def _ask(
+        self, op: Operator, index: int, given: Sequence[Gradient | None], wanted: Sequence[bool]
+    ) -> tuple[Sequence[Operator], Sequence[Gradient | None]]:
+        shown = self._distinct(op, index)
+        try:
+            answer: Any = self._rules.gradient(shown, given, wanted)
+        except NetgradError:
+            raise
+        except Exception as error:
+            self._blame(op, f"raised {type(error).__name__}: {error}", error)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            self._blame(op, f"returned {answer!r} instead of (operators, gradients)")
+        written, returned = answer
+        if isinstance(written, Operator):
+            written = (written,)
+        written = () if written is None else written
+        if isinstance(returned, str | GradientSlice) or not isinstance(returned, Sequence):
+            self._blame(op, f"returned {returned!r} instead of one gradient per input")
+        if len(returned) != len(op.inputs):
+            self._blame(op, f"returned {len(returned)} gradients for {len(op.inputs)} inputs")
+        return written, returned
+
+    def _distinct(self, op: Operator, index: int) -> Operator:
+        """``op`` with outputs that can be told from inputs and from each other where names are equal."""
+        outputs = op.outputs
+        names = op.inputs if len(outputs) < 8 else frozenset(op.inputs)
+        if not any(name in names for name in outputs) and len(set(outputs)) == len(outputs):
+            return op
+        references = [
+            Reference(name, ~value) if name else name
+            for name, value in zip(outputs, self._versions.writes[index], strict=True)
+        ]
+        return Operator(op.type, op.inputs, tuple(references), op.attributes, op.domain, op.device, op.name)
+
+    def _scope(self, index: int, given: Sequence[Gradient | None]) -> dict[str, Ref]:
+        """What plain names mean in the rule's operators; a name that is read and written means the input."""
+        op = self._operators[index]
+        versions = self._versions
+        scope = {name: ~value for name, value in zip(op.outputs, versions.writes[index], strict=True)}
+        for name, value in zip(op.inputs, versions.reads[index], strict=True):
+            scope[name] = ~value
+        for grad in given:
+            for part in (grad.indices, grad.values) if isinstance(grad, GradientSlice) else (grad,):
+                if isinstance(part, Reference) and part not in scope:
+                    scope[str(part)] = part.ref
+        return scope
+
+    # ---- after the call -----------------------------------------------------------------------------
+
+    def _entry(
+        self, entry: Gradient, local: dict[str | int, int], scope: dict[str, Ref], op: Operator
+    ) -> GradientRef | None:
+        if isinstance(entry, GradientSlice):
+            indices = self._part(entry.indices, local, scope, op)
+            values = self._part(entry.values, local, scope, op)
+            if indices is None or values is None:
+                self._blame(op, f"returned {entry!r}, of which a part is missing")
+            return indices, values
+        if not isinstance(entry, str):
+            self._blame(op, f"returned {entry!r}, which is no gradient")
+        return self._part(entry, local, scope, op)
+
+    def _part(
+        self, name: str, local: dict[str | int, int], scope: dict[str, Ref], op: Operator
+    ) -> Ref | None:
+        ref = self._tape.resolve(name, local, scope, op)
+        return ref if ref is None or ref >= 0 else self._tape.lasting(ref)
+
+    def _blame(self, op: Operator, what: str, cause: BaseException | None = None) -> NoReturn:
+        rules = self._rules
+        location = rules.location(op) if isinstance(rules, Located) else type(rules).__qualname__
+        raise RuleError(f"the gradient rule at {location} {what}, for {op}", op, location) from cause

@@ -1,0 +1,114 @@
+"""Versions: every write of a blob makes a new value, and everything else is keyed by value.
+
+A value is one version of one blob. Inside the core a value is a small integer, the position of its entry in
+the lists of `Versions`, because a net may have millions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netgrad.core.operator import Operator
+
+NONE = -1
+"""Stands for "no such value" or "no such operator" in the lists of integers."""
+
+
+class Versions:
+    """The numbered values of a list of operators.
+
+    A blob that is first met as an input has version 0 there; one that is first met as an output starts at 0.
+    Every later write adds one. An operator reads before it writes, so one that works in place reads version
+    ``v`` and writes ``v + 1``. The name ``""`` is an absent operand and never a blob.
+
+    Attributes:
+        reads: For each operator, the value of each input, NONE for an absent one.
+        writes: For each operator, the value of each output, NONE for an absent one.
+        blobs: Value to name of its blob.
+        numbers: Value to version number.
+        producers: Value to the operator that writes it, NONE for an input of the net.
+        first_readers: Value to the first operator that reads it, or NONE.
+        read_counts: Value to how often it is read; an operator that lists it twice counts twice.
+        following: Value to the next version of its blob, NONE for the last.
+        preceding: Value to the version before, NONE for the first.
+        last: Blob to its last value.
+    """
+
+    __slots__ = (
+        "blobs",
+        "first_readers",
+        "following",
+        "last",
+        "numbers",
+        "preceding",
+        "producers",
+        "read_counts",
+        "reads",
+        "writes",
+    )
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self.reads: list[tuple[int, ...]] = []
+        self.writes: list[tuple[int, ...]] = []
+        self.blobs: list[str] = []
+        self.numbers: list[int] = []
+        self.producers: list[int] = []
+        self.first_readers: list[int] = []
+        self.read_counts: list[int] = []
+        self.following: list[int] = []
+        self.preceding: list[int] = []
+        self.last: dict[str, int] = {}
+        last, first_readers, read_counts = self.last, self.first_readers, self.read_counts
+        for index, op in enumerate(operators):
+            read = []
+            for blob in op.inputs:
+                value = last.get(blob, NONE)
+                if value < 0:
+                    if not blob:
+                        read.append(NONE)
+                        continue
+                    value = self._add(blob, NONE)
+                if first_readers[value] < 0:
+                    first_readers[value] = index
+                read_counts[value] += 1
+                read.append(value)
+            self.reads.append(tuple(read))
+            self.writes.append(tuple([self._add(blob, index) if blob else NONE for blob in op.outputs]))
+
+    def last_value(self, blob: str) -> int:
+        """The last value of ``blob``; a blob that no operator names gets version 0 now."""
+        value = self.last.get(blob, NONE)
+        return value if value >= 0 else self._add(blob, NONE)
+
+    def value(self, blob: str, version: int | None = None) -> int:
+        """The value of one version of ``blob`` (None: the last), NONE if there is no such version."""
+        value = self.last.get(blob, NONE)
+        while version is not None and value >= 0 and self.numbers[value] != version:
+            value = self.preceding[value]
+        return value
+
+    def values(self, blob: str) -> list[int]:
+        """All values of ``blob``, the newest first."""
+        found = []
+        value = self.last.get(blob, NONE)
+        while value >= 0:
+            found.append(value)
+            value = self.preceding[value]
+        return found
+
+    def _add(self, blob: str, producer: int) -> int:
+        value = len(self.blobs)
+        before = self.last.get(blob, NONE)
+        if before >= 0:
+            self.following[before] = value
+            self.numbers.append(self.numbers[before] + 1)
+        else:
+            self.numbers.append(0)
+        self.last[blob] = value
+        self.blobs.append(blob)
+        self.producers.append(producer)
+        self.first_readers.append(NONE)
+        self.read_counts.append(0)
+        self.following.append(NONE)
+        self.preceding.append(before)
+        return value
