@@ -105,8 +105,8 @@ class Session:
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
         }
         if self._shared:
-            # the first lets the graph be optimised with the values known, but would copy them for the kernels;
-            # the second gives the kernels the memory itself
+            # the first lets the graph be optimised with the values known, but would copy them for the
+            # kernels; the second gives the kernels the memory itself
             options.add_external_initializers(list(self._shared), list(self._shared.values()))
             for name, value in self._shared.items():
                 options.add_initializer(name, value)
