@@ -33,7 +33,7 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
         # From here on versions are the nodes' own; the inliner would refuse functions that differ from the
         # model.
         function.opset_imports.clear()
-        _part_outputs(function)
+        part_outputs(function)
     try:
         result = common.InlinePass()(model)
     except (PassError, ValueError, RuntimeError) as error:
@@ -46,7 +46,7 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
     return [f"inlined {calls} calls of model-local functions"] if calls else []
 
 
-def _part_outputs(function: onnx_ir.Function) -> None:
+def part_outputs(function: onnx_ir.Function) -> None:
     """Make every output of a function the output of a node of its own, so that a call's names can be kept."""
     seen: set[onnx_ir.Value] = set()
     for index, output in enumerate(function.outputs):

@@ -1,0 +1,153 @@
+"""Expanding composite operators into what the ONNX standard defines them to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+
+import onnx
+import onnx.defs
+import onnx_ir
+from onnx_ir.passes import common
+
+from netgrad.onnx.constants import lift_constants
+from netgrad.onnx.edit import Editor
+from netgrad.onnx.fold import discard, fold
+from netgrad.onnx.inline import part_outputs
+from netgrad.onnx.names import name_inner_values, name_nodes
+from netgrad.onnx.opset import lift
+from netgrad.onnx.shapes import infer_shapes
+
+EXPANDED_FROM = "netgrad.expanded_from"
+"""Metadata key on nodes of an expansion: the type and name of the operator that they stand for."""
+
+_DOMAIN = "netgrad.expansion"  # only while nodes are being expanded
+
+
+def expand(
+    model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool], *, keep: Collection[str] = ()
+) -> list[str]:
+    """Replace composite operators by their definition, in place, as long as there are any that are wanted.
+
+    A node for which ``wanted`` is true and whose operator the standard defines by a function is replaced by the body
+    of that function, in the model's opset; the nodes of the body are looked at in turn. Outputs keep their names,
+    values and nodes in between are named after the node. Constants of the body become initializers marked as no
+    parameters, and its shape arithmetic is folded.
+
+    Args:
+        model: A prepared model, shapes inferred.
+        wanted: Which nodes to replace. It may be asked several times for one node.
+        keep: Names of values that must stay, see ``fold``.
+
+    Returns:
+        What was done, one readable line each.
+    """
+    counts: Counter[str] = Counter()
+    while True:
+        expanded = _one_level(model, wanted)
+        if not expanded:
+            break
+        counts.update(expanded)
+        lift_constants(model)
+        name_inner_values(model)
+        infer_shapes(model)
+        if lift(model, 1):
+            infer_shapes(model)
+        fold(model, keep=keep)
+        name_nodes(model)
+    return [f"expanded {count} {operator} into its definition" for operator, count in sorted(counts.items())]
+
+
+def has_definition(node: onnx_ir.Node, opset: int) -> bool:
+    """Whether the standard defines the node's operator by a function, in this version of its operator set."""
+    return _definition(node, opset) is not None
+
+
+def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> list[str]:
+    """Replace the wanted nodes by one level of definition; give their operator types."""
+    nodes = [node for graph in model.graphs() for node in graph if wanted(node)]
+    editor = Editor(model)
+    expanded: list[str] = []
+    for node in nodes:
+        proto = _definition(node, model.opset_imports.get(node.domain, 0))
+        if proto is None:
+            continue
+        _write_defaults(node, model.opset_imports[node.domain])
+        function = onnx_ir.serde.deserialize_function(proto)
+        _fit(function, node, editor)
+        expanded.append(node.op_type)
+        # A function of its own for every node: the definition may depend on the node's attributes and types.
+        node.domain, node.op_type = _DOMAIN, str(len(expanded))
+        function.domain, function.name, function.overload = node.domain, node.op_type, node.overload
+        model.functions[function.identifier()] = function
+    if expanded:
+        common.InlinePass()(model)
+        model.functions.clear()
+        _drop_unread(model)
+    return expanded
+
+
+def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
+    """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    content = b""
+    if schema.has_function:
+        versions = [version for version in schema.function_opset_versions if version <= opset]
+        if versions:
+            content = schema.get_function_with_opset_version(max(versions))
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if versions:
+            content = schema.get_context_dependent_function_with_opset_version(
+                max(versions), onnx_ir.to_proto(node).SerializeToString(), _input_types(node)
+            )
+    function = onnx.FunctionProto.FromString(content)
+    return function if function.node else None
+
+
+def _input_types(node: onnx_ir.Node) -> list[bytes]:
+    types: list[bytes] = []
+    for value in node.inputs:
+        proto = onnx.TypeProto()
+        if value is not None and value.type is not None:
+            proto = onnx_ir.serde.serialize_value(value, name="x").type
+        types.append(proto.SerializeToString())
+    return types
+
+
+def _write_defaults(node: onnx_ir.Node, opset: int) -> None:
+    """Write out the defaults of attributes: a body that refers to an absent one would lose it."""
+    schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    for name, attribute in schema.attributes.items():
+        if name not in node.attributes and attribute.default_value.name:
+            node.attributes[name] = onnx_ir.serde.deserialize_attribute(attribute.default_value)
+
+
+def _fit(function: onnx_ir.Function, node: onnx_ir.Node, editor: Editor) -> None:
+    """Make a definition fit one node: as many outputs, versions of its own, names that lead back to the node."""
+    for output in node.outputs:
+        output.name = output.name or editor.fresh(f"{node.name}_unread")
+    del function.outputs[len(node.outputs) :]
+    part_outputs(function)
+    version = function.opset_imports.get("")
+    function.opset_imports.clear()
+    for inner in function.all_nodes():
+        inner.version = version
+        inner.name = f"{node.name}_{inner.op_type}"
+        inner.metadata_props[EXPANDED_FROM] = f"{node.op_type} '{node.name}'"
+        for output in inner.outputs:
+            if output.name:
+                output.name = editor.fresh(f"{node.name}_{output.name}")
+
+
+def _drop_unread(model: onnx_ir.Model) -> None:
+    """Remove nodes of expansions that compute what was not asked for."""
+    for graph in model.graphs():
+        for node in reversed(list(graph)):
+            if EXPANDED_FROM in node.metadata_props and not any(
+                output.uses() or output.is_graph_output() for output in node.outputs
+            ):
+                discard(node)
