@@ -69,7 +69,8 @@ def test_gradient_agrees_with_central_differences(case: Case) -> None:
     of, wrt = targets(case, outputs), _names(case)
     cotangents = random_cotangents(case, outputs, of)
     want = central_differences(forward, point, cotangents, wrt)
-    assert case.gradient_dtype == "float32" or any(np.any(g) for g in want.values() if g.size) or not wrt, (
+    empty = any(array.size == 0 for array in point.values())  # such a row is there for shapes and for NaN
+    assert case.gradient_dtype == "float32" or any(np.any(g) for g in want.values()) or not wrt or empty, (
         "every difference is zero: the row cannot fail"
     )
     if case.gradient_dtype == "float64":
