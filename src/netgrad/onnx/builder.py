@@ -275,6 +275,9 @@ class Builder:
         """``x`` with the shape of ``like``; ``x`` itself where the two are known to agree."""
         if same_shape(x, like):
             return x
+        rest = _with_one_unknown(like)
+        if rest is not None:
+            return self.assume_like(self.op("Reshape", x, self.ints(rest)), like)
         result = self.op("Reshape", x, self.shape_of(like), allowzero=1 if _may_be_empty(like) else None)
         return self.assume_like(result, like)
 
@@ -353,6 +356,14 @@ def same_shape(x: Value, y: Value) -> bool:
     if x.shape is None or y.shape is None or len(x.shape) != len(y.shape):
         return False
     return all(a is not None and a == b for a, b in zip(x.shape, y.shape, strict=True))
+
+
+def _with_one_unknown(x: Value) -> list[int] | None:
+    """The shape of ``x`` with -1 for its only unknown dim; None where that would not determine it."""
+    if x.shape is None or x.is_static:
+        return None
+    dims = [dim if isinstance(dim, int) else -1 for dim in x.shape]
+    return dims if dims.count(-1) == 1 and 0 not in dims else None
 
 
 def _may_be_empty(x: Value) -> bool:
