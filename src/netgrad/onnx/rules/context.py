@@ -7,10 +7,19 @@ from typing import Any
 
 import onnx_ir as ir
 
-from netgrad.core.errors import MissingRule, UnsupportedOperatorError
+from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_default, schema_of
+
+
+def unsupported_form(op: Operator, why: str, hint: str | None = None) -> UnsupportedOperatorError:
+    """The error for an operator that has a rule, which does not cover this form of it."""
+    title = f"{op.domain}::{op.type}" if op.domain else op.type
+    signature = f"{', '.join(op.inputs)} -> {', '.join(op.outputs)}"
+    return UnsupportedOperatorError(
+        f"no gradient for this form of {title}, node '{op.name}' ({signature}): {why}", hint=hint
+    )
 
 
 class RuleContext:
@@ -89,8 +98,7 @@ class RuleContext:
 
     def refuse(self, why: str, hint: str = "") -> UnsupportedOperatorError:
         """The error to raise for a form of the operator that the rule does not cover."""
-        missing = MissingRule(self.operator, -1, f"no gradient for this form ({why})")
-        return UnsupportedOperatorError([missing], hint=hint or None)
+        return unsupported_form(self.operator, why, hint or None)
 
     def rank(self, value: Value) -> int:
         """The rank of ``value``; refused where it is not known before the model runs."""

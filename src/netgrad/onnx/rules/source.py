@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from netgrad.core.errors import MissingRule, NetgradError, RuleError, UnsupportedOperatorError
+from netgrad.core.errors import NetgradError, RuleError
 from netgrad.core.operator import Gradient, Operator
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value, same_shape
 from netgrad.onnx.infer import attribute_default, schema_of
-from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.context import RuleContext, unsupported_form
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
 from netgrad.onnx.view import FLOATING, TensorInfo
 
@@ -139,8 +139,7 @@ class OnnxRules:
             default = None if schema is None else attribute_default(schema, name)
             given = list(value) if isinstance(value, tuple) else value
             if default is None or given != default:
-                reason = f"the gradient rule does not know attribute '{name}' = {value!r}"
-                raise UnsupportedOperatorError([MissingRule(op, -1, reason)])
+                raise unsupported_form(op, f"the rule does not know attribute '{name}' = {value!r}")
 
     def _checked(
         self, context: RuleContext, declared: Declaration, returned: Contributions
