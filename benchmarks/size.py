@@ -30,7 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="", help="comma separated parts of file names; default: all")
     wanted = [part for part in parser.parse_args().models.split(",") if part]
-    print(f"{'model':24} {'forward':>8} {'by input':>9} {'ratio':>6} {'by weights':>11} {'ratio':>6} {'s':>6}")
+    print(
+        f"{'model':24} {'forward':>8} {'by input':>9} {'ratio':>6} {'by weights':>11} {'ratio':>6} {'s':>6}"
+    )
     worst = 0.0
     for path in sorted(ZOO.glob("*.onnx")):
         if wanted and not any(part in path.name for part in wanted):

@@ -16,7 +16,6 @@ from typing import Any
 import onnx
 import typer
 
-import netgrad.onnx.rules  # registers every rule
 from netgrad.cli.app import app
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
@@ -112,7 +111,9 @@ def command_page() -> str:
                 spelling = parameter.metavar or parameter.name.upper()
             default = parameter.default
             shown = f" Default: {default}." if isinstance(default, str | int | float) and default else ""
-            lines.append(f"| `{spelling}` | {(parameter.help or '').strip()}{shown if default is not True else ''} |")
+            lines.append(
+                f"| `{spelling}` | {(parameter.help or '').strip()}{shown if default is not True else ''} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -123,7 +124,14 @@ def operator_table() -> str:
         by_kind.setdefault(kind_of(schema), []).append(schema.name)
     counts = Counter({kind: len(names) for kind, names in by_kind.items()})
     lines = ["| kind | operators |", "|---|---|"]
-    for kind in ("rule", "expanded", "piecewise constant", "not differentiable", "not implemented", "missing"):
+    for kind in (
+        "rule",
+        "expanded",
+        "piecewise constant",
+        "not differentiable",
+        "not implemented",
+        "missing",
+    ):
         if counts[kind]:
             lines.append(f"| {kind} ({counts[kind]}) | {' '.join(by_kind[kind])} |")
     return "\n".join(lines)

@@ -24,7 +24,8 @@ NOT_HERE = ("make ", "pip install ", "git clone ", "cd ")
 def _blocks(page: Path) -> list[tuple[str, str, int]]:
     text = page.read_text()
     return [
-        (match.group(1), match.group(2), text[: match.start()].count("\n") + 2) for match in BLOCK.finditer(text)
+        (match.group(1), match.group(2), text[: match.start()].count("\n") + 2)
+        for match in BLOCK.finditer(text)
     ]
 
 
@@ -45,7 +46,9 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
                     result = CliRunner().invoke(app, shlex.split(command)[1:])
                     assert result.exit_code == 0, f"{page}:{line}: {command}\n{result.output}"
                 else:
-                    assert not command or command.startswith(NOT_HERE), f"{page}:{line}: {command!r} is not run"
+                    assert not command or command.startswith(NOT_HERE), (
+                        f"{page}:{line}: {command!r} is not run"
+                    )
         else:
             assert language in ("text", "json"), f"{page}:{line}: a block of '{language}' is not run"
 
@@ -60,6 +63,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_generated_pages_are_up_to_date() -> None:
     """`make docs` would change nothing."""
     done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, timeout=120
+        [sys.executable, ROOT / "docs" / "generate.py", "--check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -162,7 +162,11 @@ def test_generated_nodes_know_where_they_come_from() -> None:
     result = netgrad.grad(CHAIN, wrt="x")
     generated = [node for node in result.graph if "netgrad.forward_type" in node.metadata_props]
     assert {node.metadata_props["netgrad.forward_type"] for node in generated} == {"Exp", "Sin"}
-    rule = next(n.metadata_props["netgrad.rule"] for n in generated if n.metadata_props["netgrad.forward_type"] == "Sin")
+    rule = next(
+        n.metadata_props["netgrad.rule"]
+        for n in generated
+        if n.metadata_props["netgrad.forward_type"] == "Sin"
+    )
     assert rule.startswith("sin (netgrad/onnx/rules/elementwise.py:")
 
 

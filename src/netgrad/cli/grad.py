@@ -40,7 +40,10 @@ def grad(
         ),
     ] = "ones",
     accumulation: Annotated[
-        str, typer.Option(help="How gradients of a value used more than once are added: auto, sum, running, fused.")
+        str,
+        typer.Option(
+            help="How gradients of a value used more than once are added: auto, sum, running, fused."
+        ),
     ] = "auto",
     json: JsonOption = False,
     quiet: QuietOption = False,

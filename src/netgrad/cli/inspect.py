@@ -14,7 +14,6 @@ def inspect(
     """Show which operators have a gradient, where gradients accumulate, the parameters and the cost.
 
     Example:
-
     netgrad inspect model.onnx --json
     """
     from netgrad.transforms.inspect import inspect as inspect_model

@@ -10,7 +10,15 @@ import typer
 
 from netgrad.cli.console import note, print_json, verb
 from netgrad.cli.exit_status import ExitStatus
-from netgrad.cli.options import InputOption, JsonOption, ModelArgument, QuietOption, names, read_arrays, read_model
+from netgrad.cli.options import (
+    InputOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    names,
+    read_arrays,
+    read_model,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +47,6 @@ def run(
     """Run a model once and show or write its outputs.
 
     Example:
-
     netgrad run model_grad.onnx --input image=photo.npy -o gradients.npz
     """
     from netgrad.runtime.session import run as run_model

@@ -247,7 +247,7 @@ class Builder:
         known = [size for size in sizes if isinstance(size, int)]
         if len(known) == len(sizes):
             return self.constant(np.asarray(np.prod(known, dtype=np.int64)))
-        picked = self.op("Gather", self.op("Shape", x), self.ints([axis for axis in axes]), axis=0)
+        picked = self.op("Gather", self.op("Shape", x), self.ints(list(axes)), axis=0)
         return self.op("ReduceProd", picked, keepdims=0)
 
     def assume_shape(self, x: Value, shape: tuple[Dim, ...] | None) -> Value:

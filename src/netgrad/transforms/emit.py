@@ -58,9 +58,7 @@ class Emitter:
         self.graph = graph
         self.values = dict(values)
         self.generated: set[ir.Node] = set()
-        self._names = NameAuthority(
-            [*self.values, *(node.name for node in graph.all_nodes() if node.name)]
-        )
+        self._names = NameAuthority([*self.values, *(node.name for node in graph.all_nodes() if node.name)])
         self._constants: dict[Any, ir.Value] = {}
         self._written: dict[Any, Sequence[ir.Value]] = {}
         for node in graph:

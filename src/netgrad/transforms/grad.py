@@ -244,7 +244,7 @@ def _write(
     vocabulary = OnnxVocabulary(rules.types, rules.opset)
     outputs: dict[str, str] = {}
     unreached: list[str] = []
-    standing = {value for value in graph.outputs}
+    standing = set(graph.outputs)
     taken = all_names(graph)
     for name in names:
         gradient = backward.gradients.get(name)

@@ -54,7 +54,9 @@ def positive(*shape: int) -> Tensor:
 
 def away_from_zero(*shape: int) -> Tensor:
     """Either sign, at least 0.3 from 0: for poles and kinks there."""
-    return Tensor(lambda rng: _rounded(rng.choice([-1.0, 1.0], size=shape) * rng.uniform(0.3, 2.0, size=shape)))
+    return Tensor(
+        lambda rng: _rounded(rng.choice([-1.0, 1.0], size=shape) * rng.uniform(0.3, 2.0, size=shape))
+    )
 
 
 def distinct(*shape: int) -> Tensor:
@@ -125,12 +127,16 @@ class Case:
     @property
     def id(self) -> str:
         attributes = "-".join(f"{k}={v}" for k, v in self.attributes.items())
-        shapes = ",".join("_" if t is None else "x".join(map(str, self.arrays()[k].shape)) or "0d"
-                          for k, t in enumerate(self.inputs))
+        shapes = ",".join(
+            "_" if t is None else "x".join(map(str, self.arrays()[k].shape)) or "0d"
+            for k, t in enumerate(self.inputs)
+        )
         return "-".join(part for part in [self.type, shapes, attributes, self.note.replace(" ", "_")] if part)
 
     def arrays(self) -> list[Any]:
-        seed = zlib.crc32(f"{self.type}{sorted(self.attributes.items())}{self.note}{len(self.inputs)}".encode())
+        seed = zlib.crc32(
+            f"{self.type}{sorted(self.attributes.items())}{self.note}{len(self.inputs)}".encode()
+        )
         rng = np.random.default_rng(seed)
         return [None if tensor is None else tensor.draw(rng) for tensor in self.inputs]
 
@@ -144,8 +150,11 @@ class Case:
     def wrt_positions(self) -> list[int]:
         if self.wrt is not None:
             return list(self.wrt)
-        return [k for k, (tensor, array) in enumerate(zip(self.inputs, self.arrays(), strict=True))
-                if tensor is not None and tensor.fed and array.dtype == np.float64]
+        return [
+            k
+            for k, (tensor, array) in enumerate(zip(self.inputs, self.arrays(), strict=True))
+            if tensor is not None and tensor.fed and array.dtype == np.float64
+        ]
 
 
 # ---- models ------------------------------------------------------------------------------------------
@@ -153,7 +162,9 @@ class Case:
 _CHOSEN = {np.dtype(np.float64): TensorProto.DOUBLE, np.dtype(np.float32): TensorProto.FLOAT}
 
 
-def build(case: Case, *, symbolic: bool = False, dtype: str = "float64", shared: bool = False) -> onnx.ModelProto:
+def build(
+    case: Case, *, symbolic: bool = False, dtype: str = "float64", shared: bool = False
+) -> onnx.ModelProto:
     """The row's model: inputs `x0`, `x1`, ..., outputs `y0`, ...
 
     Args:
@@ -185,7 +196,9 @@ def build(case: Case, *, symbolic: bool = False, dtype: str = "float64", shared:
     attributes = dict(case.attributes)
     if case.type == "Cast" and attributes.get("to") == TensorProto.DOUBLE and dtype == "float32":
         attributes["to"] = TensorProto.FLOAT
-    node = helper.make_node(case.type, names, case.output_names, name="node", domain=case.domain, **attributes)
+    node = helper.make_node(
+        case.type, names, case.output_names, name="node", domain=case.domain, **attributes
+    )
     opsets = [helper.make_opsetid("", case.opset)]
     if case.domain:
         opsets.append(helper.make_opsetid(case.domain, 1))
@@ -269,7 +282,9 @@ def central_differences(run: Runner, point: Arrays, cotangents: Arrays, names: S
         low, high = point[name].copy(), point[name].copy()
         high[index] += step
         low[index] -= step
-        return (objective({**point, name: high}) - objective({**point, name: low})) / (high[index] - low[index])
+        return (objective({**point, name: high}) - objective({**point, name: low})) / (
+            high[index] - low[index]
+        )
 
     result: Arrays = {}
     for name in names:

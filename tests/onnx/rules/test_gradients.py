@@ -95,8 +95,13 @@ def test_gradient_with_symbolic_dims_is_the_same(case: Case) -> None:
     _compare(case, static, symbolic, point, dtype)
 
 
-@_by_id([row for row in DIFFERENTIABLE if row.fan_out and {0, 1} <= set(row.wrt_positions)
-         and row.arrays()[0].shape == row.arrays()[1].shape])
+@_by_id(
+    [
+        row
+        for row in DIFFERENTIABLE
+        if row.fan_out and {0, 1} <= set(row.wrt_positions) and row.arrays()[0].shape == row.arrays()[1].shape
+    ]
+)
 def test_same_value_fed_twice(case: Case) -> None:
     """Both inputs are one value: the two contributions add up."""
     model, point = build(case, shared=True), feeds(case, shared=True)

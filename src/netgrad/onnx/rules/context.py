@@ -30,6 +30,8 @@ class RuleContext:
         inputs: Its inputs as values; None for one that is left out.
         outputs: Its outputs as values; None for one that is left out.
         builder: Writes the gradient's operators.
+        exposed: Whether the output's cotangent may be infinite, so that a mask of zeros must select instead
+            of multiply (see `netgrad.onnx.rules.singular`).
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class RuleContext:
         outputs: Sequence[Value | None],
         wanted: Sequence[bool],
         builder: Builder,
+        exposed: bool = False,
     ) -> None:
         self.operator = operator
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.builder = builder
+        self.exposed = exposed
         self._wanted = tuple(wanted)
 
     @property
@@ -95,6 +99,16 @@ class RuleContext:
     def emit(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
         """Write one standard operator with one output (see `Builder.op`)."""
         return self.builder.op(op_type, *inputs, **attributes)
+
+    def masked(self, condition: Value, dy: Value) -> Value:
+        """``dy`` where the boolean ``condition`` holds, else 0.
+
+        A product with a mask of zeros and ones takes a tenth of the time of Where on ONNX Runtime; it is
+        right as long as ``dy`` is finite.
+        """
+        if self.exposed:
+            return self.builder.where(condition, dy, 0)
+        return dy * self.emit("Cast", condition, to=int(self.floating(dy)))
 
     def refuse(self, why: str, hint: str = "") -> UnsupportedOperatorError:
         """The error to raise for a form of the operator that the rule does not cover."""

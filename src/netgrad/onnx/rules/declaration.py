@@ -19,7 +19,7 @@ from netgrad.onnx.builder import Value
 if TYPE_CHECKING:
     from netgrad.onnx.rules.context import RuleContext
 
-Contributions: TypeAlias = "Value | None | Sequence[Value | None]"
+Contributions: TypeAlias = "Value | Sequence[Value | None] | None"
 RuleFunction: TypeAlias = Callable[..., Contributions]
 _Function = TypeVar("_Function", bound=RuleFunction)
 

@@ -11,6 +11,7 @@ from netgrad.onnx.builder import Builder, Value, same_shape
 from netgrad.onnx.infer import attribute_default, schema_of
 from netgrad.onnx.rules.context import RuleContext, unsupported_form
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
+from netgrad.onnx.rules.singular import Singularities
 from netgrad.onnx.view import FLOATING, TensorInfo
 
 # Attributes that change how an operator runs, not what it computes.
@@ -24,6 +25,7 @@ class OnnxRules:
         types: What is known of every forward value, by name.
         opset: Version of the default domain that the graph uses.
         overrides: Declarations that replace or extend the built-in ones, by (domain, operator type).
+        singular: Where a cotangent may be infinite, or zero by selection.
     """
 
     def __init__(
@@ -31,9 +33,11 @@ class OnnxRules:
         types: Mapping[str, TensorInfo],
         opset: int,
         overrides: Mapping[tuple[str, str], Declaration] | None = None,
+        singular: Singularities = Singularities(),
     ) -> None:
         self.types = types
         self.opset = opset
+        self.singular = singular
         self._declarations = {**declarations(), **(overrides or {})}
 
     def declaration(self, op: Operator) -> Declaration | None:
@@ -119,6 +123,7 @@ class OnnxRules:
             [self._value(builder, name) for name in op.outputs],
             wanted,
             builder,
+            exposed=op.outputs[0] in self.singular.exposed,
         )
 
     def _value(self, builder: Builder, name: str) -> Value | None:

@@ -69,4 +69,3 @@ class OnnxVocabulary:
         last = builder.operators.pop()
         assert last.outputs == (result.name,), "the fill is the last operator written"
         return [*builder.operators, Operator(last.type, last.inputs, (out,), last.attributes, last.domain)]
-
