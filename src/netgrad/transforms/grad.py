@@ -18,6 +18,7 @@ from netgrad.onnx.prepare import prepare
 from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
 from netgrad.onnx.rules.declaration import Declaration
+from netgrad.onnx.rules.singular import singularities
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
@@ -145,8 +146,8 @@ def differentiate(
     rules = OnnxRules(value_types(graph, names), opset, overrides)
     added = add_needed_outputs(graph, rules, _between(graph, names, targets))
     types = value_types(graph, names)
-    rules = OnnxRules(types, opset, overrides)
     operators = operators_of(graph)
+    rules = OnnxRules(types, opset, overrides, singularities(operators, types))
     taken = all_names(graph)
     seeds = {name: _free(f"{name}_grad", taken) for name in targets} if cotangent == "input" else {}
     backward = backward_pass(

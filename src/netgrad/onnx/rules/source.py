@@ -11,7 +11,7 @@ from netgrad.onnx.builder import Builder, Value, same_shape
 from netgrad.onnx.infer import attribute_default, schema_of
 from netgrad.onnx.rules.context import RuleContext, unsupported_form
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
-from netgrad.onnx.rules.singular import Singularities
+from netgrad.onnx.rules.singular import NOWHERE, Singularities, may_be_singular, without_spurious_nan
 from netgrad.onnx.view import FLOATING, TensorInfo
 
 # Attributes that change how an operator runs, not what it computes.
@@ -33,7 +33,7 @@ class OnnxRules:
         types: Mapping[str, TensorInfo],
         opset: int,
         overrides: Mapping[tuple[str, str], Declaration] | None = None,
-        singular: Singularities = Singularities(),
+        singular: Singularities = NOWHERE,
     ) -> None:
         self.types = types
         self.opset = opset
@@ -106,7 +106,7 @@ class OnnxRules:
             raise
         except Exception as error:
             raise RuleError(f"failed with {type(error).__name__}: {error}", op, declared.source) from error
-        contributions = self._checked(context, declared, returned)
+        contributions = self._checked(context, declared, returned, cotangents)
         return _named(builder, op, contributions)
 
     # ---- the contract -------------------------------------------------------------------------------
@@ -147,10 +147,16 @@ class OnnxRules:
                 raise unsupported_form(op, f"the rule does not know attribute '{name}' = {value!r}")
 
     def _checked(
-        self, context: RuleContext, declared: Declaration, returned: Contributions
+        self,
+        context: RuleContext,
+        declared: Declaration,
+        returned: Contributions,
+        cotangents: Sequence[Value | None],
     ) -> list[Value | None]:
         op = context.operator
         contributions = _aligned(op, declared, returned)
+        dy = cotangents[0]
+        guarded = op.outputs[0] in self.singular.shadowed and may_be_singular(context)
         for k, contribution in enumerate(contributions):
             if contribution is None:
                 continue
@@ -160,6 +166,8 @@ class OnnxRules:
                     op,
                     declared.source,
                 )
+            if guarded and dy is not None and context.wants(k) and contribution.name != dy.name:
+                contribution = without_spurious_nan(context.builder, dy, contribution)
             contributions[k] = self._projected(context, declared, contribution, context.required(k))
         for k, name in enumerate(op.inputs):
             expected = context.wants(k) and k not in declared.not_differentiable and self._may_float(name)
