@@ -17,9 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir
 
-from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError
+from netgrad.core.errors import RuntimeFailureError
+from netgrad.onnx.edit import all_values
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
+from netgrad.runtime.cut import cut, values_at
 from netgrad.runtime.float64 import to_float64
 from netgrad.runtime.reference import ReferenceSession
 from netgrad.runtime.session import Session
@@ -114,7 +116,7 @@ def derivative(
 
 
 class Objective:
-    """``sum(output * cotangent)`` of a model as a function of some of its inputs and initializers.
+    """``sum(output * cotangent)`` of a model as a function of some of its values.
 
     Attributes:
         precision: The type that the objective is computed in: ``"float64"`` or ``"the model's own"``.
@@ -137,7 +139,8 @@ class Objective:
             model: The model; it is not changed.
             inputs: The model's inputs.
             cotangents: For each output that counts, an array of its shape.
-            wrt: Inputs or initializers that will be varied; those with other floats stay as they are.
+            wrt: Values that will be varied: inputs, initializers, or outputs of operators, which are then cut
+                off from what computes them.
 
         Raises:
             InvalidArgumentError: Inputs that do not fit, or unknown names.
@@ -145,19 +148,15 @@ class Objective:
                 model that draws random numbers).
         """
         loaded = load(model)
-        initializers = loaded.graph.initializers
-        promote = [name for name in wrt if name in initializers]
-        specs = {
-            value.name or "": spec_of(value, value.name in initializers) for value in loaded.graph.inputs
-        }
-        specs |= {name: spec_of(value) for name, value in initializers.items() if name in promote}
+        point = values_at(loaded, inputs, wrt)
+        opened = cut(loaded, wrt, cotangents)
+        specs = {v.name or "": spec_of(v, v.name in opened.graph.initializers) for v in opened.graph.inputs}
         # in the model's own types first, so that all runners are given the very same point
-        feeds = fit_inputs({**{name: _array_of(initializers[name]) for name in promote}, **inputs}, specs)
-        for name in wrt:
-            if name not in feeds:
-                raise InvalidArgumentError(f"'{name}' is neither an input that is given nor an initializer")
+        feeds = fit_inputs(
+            {name: array for name, array in {**inputs, **point}.items() if name in specs}, specs
+        )
         self._cotangents = {name: np.asarray(array, np.float64) for name, array in cotangents.items()}
-        found = most_precise(loaded, feeds, list(cotangents), promote)
+        found = most_precise(opened, feeds, list(cotangents))
         self._runner, self.engine, self.precision = found.runner, found.engine, found.precision
         wide = self.precision == "float64"
         self._feeds = {name: widened(value) if wide else value for name, value in feeds.items()}
@@ -262,9 +261,7 @@ class Precise:
     results: dict[str, Any]
 
 
-def most_precise(
-    model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequence[str], promote: Sequence[str] = ()
-) -> Precise:
+def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> Precise:
     """Run ``model`` as precisely as possible.
 
     float64 counts only where its results agree with those of ONNX Runtime on the model as it is.
@@ -273,14 +270,13 @@ def most_precise(
         model: The model; it is not changed.
         feeds: Inputs in the model's own types.
         outputs: Names of the outputs to compare and to return.
-        promote: Initializers that are fed.
 
     Raises:
         RuntimeFailureError: Neither ONNX Runtime nor the reference evaluator can run the model.
     """
     native: Precise | RuntimeFailureError
     try:
-        session = Session(model, promote=promote, memory_pattern=False)
+        session = Session(model, memory_pattern=False)
         native = Precise(session, _ENGINES[0], "the model's own", session.run(feeds, outputs))
     except RuntimeFailureError as failure:
         native = failure
@@ -288,8 +284,8 @@ def most_precise(
     wide_model = to_float64(model)
     wide_feeds = {name: widened(value) for name, value in feeds.items()}
     makers: tuple[Callable[[], Runner], ...] = (
-        lambda: Session(wide_model, promote=promote, memory_pattern=False),
-        lambda: ReferenceSession(wide_model, promote=promote),
+        lambda: Session(wide_model, memory_pattern=False),
+        lambda: ReferenceSession(wide_model),
     )
     for engine, make in zip(_ENGINES, makers, strict=True):
         try:
@@ -320,17 +316,7 @@ def _agree(wide: Any, narrow: Any, margin: float) -> bool:
 
 def float_types(model: onnx_ir.Model) -> set[onnx_ir.DataType]:
     """The floating-point types that inputs, initializers and typed values of ``model`` have."""
-    values = (
-        value
-        for graph in model.graphs()
-        for value in (*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs))
-    )
-    return {value.dtype for value in values if value.dtype in FLOATING}
-
-
-def _array_of(value: onnx_ir.Value) -> np.ndarray[Any, Any]:
-    assert value.const_value is not None, "an initializer has a value"
-    return np.asarray(value.const_value.numpy())
+    return {value.dtype for value in all_values(model) if value.dtype in FLOATING}
 
 
 def widened(value: Any) -> Any:

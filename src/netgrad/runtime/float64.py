@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx_ir
 
+from netgrad.onnx.edit import all_values
 from netgrad.onnx.infer import attribute_default, schema_of
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
@@ -45,9 +46,8 @@ def to_float64(model: ModelSource) -> onnx_ir.Model:
             opset = opsets.get("", onnx.defs.onnx_opset_version())
             _widen_attributes(node, opset)
             _cast_around(node, opset)
-    for graph in wide.graphs():
-        for value in (*graph.inputs, *graph.initializers.values(), *(v for n in graph for v in n.outputs)):
-            _widen_value(value)
+    for value in all_values(wide):
+        _widen_value(value)
     return wide
 
 
@@ -117,7 +117,7 @@ def _cast_around(node: onnx_ir.Node, opset: int) -> None:
             wide = _cast(_DOUBLE, value)
             result = wide.outputs[0]
             result.name, result.type, result.shape = value.name, value.type, value.shape
-            value.name, value.type = f"{value.name}_narrow", None
+            value.name, value.type, value.shape = f"{value.name}_narrow", None, None
             onnx_ir.convenience.replace_all_uses_with(value, result, replace_graph_outputs=True)
             wide.replace_input_with(0, value)
             node.append(wide)

@@ -82,19 +82,16 @@ class ReferenceSession:
         outputs: What the model gives, by name.
     """
 
-    def __init__(self, model: ModelSource, *, promote: Iterable[str] = ()) -> None:
-        """Load ``model``; initializers named in ``promote`` become inputs.
+    def __init__(self, model: ModelSource) -> None:
+        """Load ``model``.
 
         Raises:
             RuntimeFailureError: The evaluator does not know an operator of the model.
         """
         loaded = load(model)
         graph = loaded.graph
-        promoted = set(promote)
-        values = [*graph.inputs, *(v for n, v in graph.initializers.items() if n in promoted)]
         self.inputs: dict[str, TensorSpec] = {
-            v.name or "": spec_of(v, optional=v.name in graph.initializers and v.name not in promoted)
-            for v in values
+            v.name or "": spec_of(v, optional=v.name in graph.initializers) for v in graph.inputs
         }
         self.outputs: dict[str, TensorSpec] = {v.name or "": spec_of(v) for v in graph.outputs}
         try:
