@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import Any
 
 import onnx
 import onnx.defs
@@ -29,10 +30,10 @@ def expand(
 ) -> list[str]:
     """Replace composite operators by their definition, in place, as long as there are any that are wanted.
 
-    A node for which ``wanted`` is true and whose operator the standard defines by a function is replaced by the body
-    of that function, in the model's opset; the nodes of the body are looked at in turn. Outputs keep their names,
-    values and nodes in between are named after the node. Constants of the body become initializers marked as no
-    parameters, and its shape arithmetic is folded.
+    A node for which ``wanted`` is true and whose operator the standard defines by a function is replaced by
+    the body of that function, in the model's opset; the nodes of the body are looked at in turn. Outputs keep
+    their names, values and nodes in between are named after the node. Constants of the body become
+    initializers marked as no parameters, and its shape arithmetic is folded.
 
     Args:
         model: A prepared model, shapes inferred.
@@ -73,6 +74,7 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
         if proto is None:
             continue
         _write_defaults(node, model.opset_imports[node.domain])
+        _fit_outputs(proto, node)
         function = onnx_ir.serde.deserialize_function(proto)
         _fit(function, node, editor)
         expanded.append(node.op_type)
@@ -89,6 +91,7 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
 
 def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
     """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
+    schema: Any  # the stubs of onnx leave out what it says of functions
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
@@ -126,11 +129,21 @@ def _write_defaults(node: onnx_ir.Node, opset: int) -> None:
             node.attributes[name] = onnx_ir.serde.deserialize_attribute(attribute.default_value)
 
 
+def _fit_outputs(proto: onnx.FunctionProto, node: onnx_ir.Node) -> None:
+    """Make a definition give as many outputs as the node has; those left out are not computed by the body."""
+    while len(node.outputs) > 1 and not node.outputs[-1].name:
+        node.resize_outputs(len(node.outputs) - 1)
+    del proto.output[len(node.outputs) :]
+    written = {name for inner in proto.node for name in inner.output} | set(proto.input)
+    for index, name in enumerate(proto.output):
+        if name not in written:
+            proto.output[index] = proto.output[0]  # nobody reads it: any value will do
+
+
 def _fit(function: onnx_ir.Function, node: onnx_ir.Node, editor: Editor) -> None:
-    """Make a definition fit one node: as many outputs, versions of its own, names that lead back to the node."""
+    """Make a definition fit one node: versions of its own, and names that lead back to the node."""
     for output in node.outputs:
         output.name = output.name or editor.fresh(f"{node.name}_unread")
-    del function.outputs[len(node.outputs) :]
     part_outputs(function)
     version = function.opset_imports.get("")
     function.opset_imports.clear()
