@@ -1,0 +1,194 @@
+"""Gradient rules of activation functions.
+
+The choice between the branches of a function is a product with a mask of zeros and ones
+(`RuleContext.masked`) or a bound (Min, Max), not Where, which takes about ten times as long on ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+
+from netgrad.onnx.builder import Value
+from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.declaration import rule
+
+# ---- piecewise linear --------------------------------------------------------------------------------
+
+
+def _nonzero(op: RuleContext, x: Value) -> Value:
+    """Where ``x`` is not 0."""
+    return op.emit("Cast", x, to=int(ir.DataType.BOOL))
+
+
+def _step(op: RuleContext, x: Value) -> Value:
+    """1 where ``x`` > 0, else 0, in the element type of ``x``."""
+    return op.emit("Cast", x > 0, to=int(op.floating(x)))
+
+
+def _select(op: RuleContext, x: Value, above: float, below: float) -> Value:
+    """The number ``above`` where ``x`` > 0, else ``below``."""
+    step = _step(op, x)
+    if above == 1 and 0 <= below <= 1:
+        return op.emit("Max", step, op.builder.scalar(below, x))
+    return step * (above - below) + below
+
+
+@rule("Relu")
+def relu(op: RuleContext, dy: Value) -> Value:
+    """Y = max(X, 0); dX = dY where Y > 0, else 0.
+
+    Kink: 0 at X = 0.
+    """
+    return op.masked(_nonzero(op, op.output), dy)
+
+
+@rule("LeakyRelu", attributes=("alpha",))
+def leaky_relu(op: RuleContext, dy: Value) -> Value:
+    """Y = X where X > 0, else a X; dX = dY where X > 0, else a dY.
+
+    Kink: a at X = 0.
+    """
+    return dy * _select(op, op.input, 1.0, op.attribute("alpha"))
+
+
+@rule("PRelu", broadcasts=True)
+def prelu(op: RuleContext, dy: Value) -> tuple[Value, Value]:
+    """Y = X where X > 0, else S X; dX = dY where X > 0, else S dY; dS = 0 where X > 0, else X dY.
+
+    Kink: S at X = 0.
+    """
+    x, slope = op.required(0), op.required(1)
+    above = op.masked(x > 0, dy)
+    below = dy - above
+    return above + below * slope, below * x
+
+
+@rule("ThresholdedRelu", attributes=("alpha",))
+def thresholded_relu(op: RuleContext, dy: Value) -> Value:
+    """Y = X where X > a, else 0; dX = dY where X > a, else 0.
+
+    Kink: 0 at X = a, where Y jumps.
+    """
+    return op.masked(op.input > op.attribute("alpha"), dy)
+
+
+@rule("Shrink", attributes=("bias", "lambd"))
+def shrink(op: RuleContext, dy: Value) -> Value:
+    """Y = X + b where X < -l, X - b where X > l, else 0; dX = dY where |X| > l, else 0.
+
+    Kink: 0 at |X| = l.
+    """
+    return op.masked(op.emit("Abs", op.input) > op.attribute("lambd"), dy)
+
+
+@rule("HardSigmoid", attributes=("alpha", "beta"))
+def hard_sigmoid(op: RuleContext, dy: Value) -> Value:
+    """Y = min(max(a X + b, 0), 1); dX = a dY where 0 < Y < 1, else 0.
+
+    Kink: 0 where a X + b is 0 or 1.
+    """
+    inside = op.emit("And", op.output > 0, op.output < 1)
+    alpha: float = op.attribute("alpha")
+    return op.masked(inside, dy) * alpha
+
+
+@rule("HardSwish")
+def hard_swish(op: RuleContext, dy: Value) -> Value:
+    """Y = X h(X) with h(X) = min(max(X/6 + 1/2, 0), 1); dX = dY (h(X) + X/6 where |X| < 3).
+
+    Kink: 0 at X = -3 and 1 at X = 3.
+    """
+    h = op.emit("HardSigmoid", op.input, alpha=1.0 / 6.0, beta=0.5)
+    inside = op.emit("Abs", op.input) < 3
+    return dy * (h + op.masked(inside, op.input) / 6)
+
+
+# ---- exponential branches ----------------------------------------------------------------------------
+
+
+@rule("Elu", attributes=("alpha",))
+def elu(op: RuleContext, dy: Value) -> Value:
+    """Y = X where X > 0, else a (e^X - 1); dX = dY where X > 0, else dY (Y + a).
+
+    Kink: a at X = 0.
+    """
+    alpha = op.attribute("alpha")
+    if alpha == 1:
+        return dy * (op.emit("Min", op.output, op.builder.scalar(0.0, dy)) + 1)
+    return dy * op.builder.where(op.input > 0, 1, op.output + alpha)
+
+
+@rule("Selu", attributes=("alpha", "gamma"))
+def selu(op: RuleContext, dy: Value) -> Value:
+    """Y = g X where X > 0, else g a (e^X - 1); dX = g dY where X > 0, else dY (Y + g a).
+
+    Kink: g a at X = 0.
+    """
+    gamma, alpha = op.attribute("gamma"), op.attribute("alpha")
+    return dy * op.builder.where(op.input > 0, gamma, op.output + gamma * alpha)
+
+
+@rule("Celu", attributes=("alpha",))
+def celu(op: RuleContext, dy: Value) -> Value:
+    """Y = X where X > 0, else a (e^(X/a) - 1); dX = dY where X > 0, else dY e^(X/a).
+
+    The derivative is continuous.
+    """
+    negative = op.emit("Min", op.input, op.builder.scalar(0.0, dy))
+    return dy * op.emit("Exp", negative / op.attribute("alpha"))
+
+
+# ---- smooth ------------------------------------------------------------------------------------------
+
+
+@rule("Softplus")
+def softplus(op: RuleContext, dy: Value) -> Value:
+    """Y = ln(1 + e^X); dX = dY sigmoid(X)."""
+    return dy * op.emit("Sigmoid", op.input)
+
+
+@rule("Softsign")
+def softsign(op: RuleContext, dy: Value) -> Value:
+    """Y = X / (1 + |X|); dX = dY / (1 + |X|)^2."""
+    scale = op.emit("Abs", op.input) + 1
+    return dy / (scale * scale)
+
+
+@rule("Swish", attributes=("alpha",))
+def swish(op: RuleContext, dy: Value) -> Value:
+    """Y = X s(a X) with the sigmoid s; dX = dY (s + a Y (1 - s))."""
+    alpha = op.attribute("alpha")
+    s = op.emit("Sigmoid", op.input if alpha == 1 else op.input * alpha)
+    bend = op.output * (1 - s)
+    return dy * (s + (bend if alpha == 1 else bend * alpha))
+
+
+@rule("Mish")
+def mish(op: RuleContext, dy: Value) -> Value:
+    """Y = X t with t = tanh(ln(1 + e^X)); dX = dY (t + X (1 - t^2) sigmoid(X))."""
+    t = op.emit("Tanh", op.emit("Softplus", op.input))
+    return dy * (t + op.input * (1 - t * t) * op.emit("Sigmoid", op.input))
+
+
+@rule("Gelu", attributes=("approximate",))
+def gelu(op: RuleContext, dy: Value) -> Value:
+    """Y = X/2 (1 + erf(X / sqrt 2)); dX = dY/2 (1 + erf(X / sqrt 2) + X sqrt(2/pi) e^(-X^2 / 2)).
+
+    With approximate="tanh": Y = X/2 (1 + t), t = tanh(u), u = k (X + c X^3), k = sqrt(2/pi), c = 0.044715;
+    dX = dY/2 (1 + t + X (1 - t^2) k (1 + 3 c X^2)).
+    """
+    approximate = op.attribute("approximate")
+    x, k = op.input, math.sqrt(2.0 / math.pi)
+    if approximate == "none":
+        z = x * math.sqrt(0.5)
+        bend = op.emit("Exp", -(z * z)) * x * k
+        return dy * (op.emit("Erf", z) + bend + 1) * 0.5
+    if approximate == "tanh":
+        c = 0.044715
+        square = x * x
+        t = op.emit("Tanh", x * (square * (c * k) + k))
+        bend = x * (1 - t * t) * (square * (3.0 * c * k) + k)
+        return dy * (t + bend + 1) * 0.5
+    raise op.refuse(f"the attribute approximate = {approximate!r} is neither 'none' nor 'tanh'")
