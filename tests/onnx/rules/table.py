@@ -205,7 +205,20 @@ def build(
     outputs = [onnx.ValueInfoProto(name=name) for name in case.output_names if name]
     graph = helper.make_graph([node], "row", inputs, outputs, initializers)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    return onnx.shape_inference.infer_shapes(model, data_prop=True, strict_mode=False)
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True, strict_mode=False)
+    return _with_ranks(model, feeds(case, dtype, shared))
+
+
+def _with_ranks(model: onnx.ModelProto, point: Arrays) -> onnx.ModelProto:
+    """The model with a rank for each output: one that depends on run-time axes has to be declared."""
+    unknown = [output for output in model.graph.output if not output.type.tensor_type.HasField("shape")]
+    found = runner(model)(point) if unknown else {}
+    for output in unknown:
+        shape = output.type.tensor_type.shape
+        shape.SetInParent()
+        for axis in range(found[output.name].ndim):
+            shape.dim.add().dim_param = f"{output.name}_{axis}"
+    return model
 
 
 def feeds(case: Case, dtype: str = "float64", shared: bool = False) -> Arrays:
