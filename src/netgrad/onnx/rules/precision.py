@@ -1,0 +1,42 @@
+"""The element type in which a rule computes what it must not compute in half precision."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from netgrad.onnx.builder import Builder, Value
+
+_HALF = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+
+# A filled tensor up to this many elements is written as a constant; a larger one would bloat the model.
+_LARGEST_CONSTANT = 4096
+
+
+def working_type(dtype: ir.DataType) -> ir.DataType:
+    """float32 for the half-precision types, else ``dtype`` itself.
+
+    Sums over many elements, counts and reciprocals of counts leave the range of float16 (65504) long before
+    the gradient itself does.
+    """
+    return ir.DataType.FLOAT if dtype in _HALF else dtype
+
+
+def widened(builder: Builder, x: Value) -> Value:
+    """``x`` in the working type of its element type; ``x`` itself unless it is half precision.
+
+    The frame casts a contribution back to the element type of its primal.
+    """
+    if x.dtype is None or working_type(x.dtype) == x.dtype:
+        return x
+    return builder.assume_like(builder.cast(x, working_type(x.dtype)), x)
+
+
+def filled(builder: Builder, like: Value, number: float) -> Value:
+    """A tensor of ``number`` with the shape and element type of ``like``: a constant where that is small."""
+    shape = like.static_shape
+    if shape is None or like.dtype is None or math.prod(shape) > _LARGEST_CONSTANT:
+        return builder.full_like(like, number)
+    return builder.constant(np.full(shape, number), like.dtype)
