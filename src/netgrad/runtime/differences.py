@@ -123,6 +123,7 @@ class Objective:
         engine: What computes it: ``"ONNX Runtime"`` or ``"ONNX reference evaluator"``.
         point: The arrays at which derivatives are measured, by name.
         magnitude: Sum of the absolute values of all terms of the objective, at the point.
+        norm: Square root of the sum of their squares.
         rounding: Absolute rounding error of one value of the objective.
     """
 
@@ -163,6 +164,7 @@ class Objective:
         self.point = {name: np.asarray(self._feeds[name]) for name in wrt}
         terms = self._terms(self._feeds)
         self.magnitude = float(sum(np.abs(term).sum() for term in terms.values()))
+        self.norm = float(np.sqrt(sum(np.square(term).sum() for term in terms.values())))
         self.rounding = self._measure_rounding()
         if any(not np.array_equal(a, terms[n], equal_nan=True) for n, a in self._terms(self._feeds).items()):
             raise RuntimeFailureError(

@@ -6,7 +6,6 @@ the check is made here, for all of them at once.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from netgrad.core.errors import InvalidArgumentError
+from netgrad.core.errors import InvalidArgumentError, nearest
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,6 @@ def spec_of(value: onnx_ir.Value, optional: bool = False) -> TensorSpec:
     if value.shape is not None:
         shape = tuple(dim if isinstance(dim, int) else dim.value for dim in value.shape)
     return TensorSpec(value.name or "", dtype, shape, optional)
-
-
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint such as ``; did you mean 'x'?``, or nothing where no name comes near."""
-    known = list(choices)
-    matches = [choice for choice in known if choice.lower() == name.lower()]
-    matches = matches or difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 def fit_inputs(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
