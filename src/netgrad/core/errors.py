@@ -6,10 +6,19 @@ be done. The same facts are attributes, so that a program need not parse the tex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from netgrad.core.operator import Operator
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A hint such as ``; did you mean 'x'?`` for a misspelt name, or nothing where no choice comes near."""
+    known = list(choices)
+    matches = [choice for choice in known if choice.lower() == name.lower()]
+    matches = matches or difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 class NetgradError(Exception):

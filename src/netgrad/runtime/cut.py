@@ -9,12 +9,11 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import common
 
-from netgrad.core.errors import InvalidArgumentError
+from netgrad.core.errors import InvalidArgumentError, nearest
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import values_of
 from netgrad.runtime.session import Session
-from netgrad.runtime.tensors import nearest
 
 
 def cut(model: ModelSource, sources: Collection[str] = (), targets: Iterable[str] = ()) -> onnx_ir.Model:

@@ -12,9 +12,9 @@ import onnx_ir
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError
+from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError, nearest
 from netgrad.onnx.read import ModelSource, load
-from netgrad.runtime.tensors import TensorSpec, fit_inputs, nearest, spec_of
+from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 

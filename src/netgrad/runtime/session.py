@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir
 import onnxruntime
 
-from netgrad.core.errors import InvalidArgumentError, InvalidModelError
+from netgrad.core.errors import InvalidArgumentError, InvalidModelError, nearest
 from netgrad.onnx.read import ModelSource, load
-from netgrad.runtime.tensors import TensorSpec, fit_inputs, nearest, spec_of
+from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
 from netgrad.runtime.trace_error import led_back
 from netgrad.runtime.values import NATIVE, copy_from_value, share_as_value
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from netgrad.core.errors import InvalidArgumentError
+from netgrad.core.errors import InvalidArgumentError, nearest
 from netgrad.runtime.session import Session
-from netgrad.runtime.tensors import fit_inputs, nearest
+from netgrad.runtime.tensors import fit_inputs
 from netgrad.runtime.values import copy_from_value, copy_to_value, empty_like, share_as_value, write_value
 
 

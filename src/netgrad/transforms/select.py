@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from netgrad.core.errors import InvalidArgumentError
+from netgrad.core.errors import InvalidArgumentError, nearest
 from netgrad.onnx.view import FLOATING, values_of
 
 
@@ -16,12 +15,6 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     everything = list(names)
     shown = ", ".join(f"'{name}'" for name in everything[:limit])
     return f"{shown} and {len(everything) - limit} more" if len(everything) > limit else shown or "none"
-
-
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint naming the choice that is spelt most like ``name``, or ``""``."""
-    match = difflib.get_close_matches(name, list(choices), n=1)
-    return f"; did you mean '{match[0]}'?" if match else ""
 
 
 def as_names(given: str | Iterable[str], what: str) -> list[str]:
