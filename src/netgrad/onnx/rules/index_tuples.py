@@ -1,0 +1,76 @@
+"""Index tuples, as in GatherND and ScatterND, read as row numbers of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.placing import count_up, element_count, joined, lengths, product
+
+
+@dataclass(frozen=True)
+class RowView:
+    """X[n.., p.., c..], indexed by tuples over n.. and p.., as a matrix with a row per place.
+
+    Attributes:
+        numbers: The row that each tuple names; int64, in row-major order of the tuples. Negative numbers
+            count from the end.
+        rows: Rows of the matrix, int64 of shape (1,).
+        width: Columns: elements of one c..; int64 of shape (1,).
+        count: Number of tuples, int64 of shape (1,).
+    """
+
+    numbers: Value
+    rows: Value
+    width: Value
+    count: Value
+
+    def matrix(self, b: Builder, x: Value) -> Value:
+        """A tensor of the shape of X as the matrix."""
+        return b.op("Reshape", x, joined(b, [self.rows, self.width]), allowzero=1)
+
+    def entries(self, b: Builder, y: Value) -> Value:
+        """A tensor with one c.. per tuple as a matrix with a row per tuple."""
+        return b.op("Reshape", y, joined(b, [self.count, self.width]), allowzero=1)
+
+
+def row_view(op: RuleContext, x: Value, indices: Value, batch_dims: int = 0) -> RowView:
+    """The matrix that the tuples in the last axis of ``indices`` index, after ``batch_dims`` common axes."""
+    b = op.builder
+    rank, width = op.rank(x), indices.dim(-1)
+    if not isinstance(width, int):
+        raise op.refuse(
+            f"the size of the last axis of '{indices.name}' is unknown",
+            "declare the shape of the indices; only their last axis must be a number",
+        )
+    last = batch_dims + width
+    numbers = indices
+    if batch_dims or width > 1:
+        numbers = _numbers(op, x, indices, batch_dims, width)
+    return RowView(
+        numbers,
+        product(b, x, 0, last),
+        product(b, x, last, rank),
+        b.reshape(element_count(b, numbers), [1]),
+    )
+
+
+def _numbers(op: RuleContext, x: Value, indices: Value, batch_dims: int, width: int) -> Value:
+    """Row-major number of each tuple: its digits brought into range and weighted."""
+    b = op.builder
+    last = batch_dims + width
+    sizes = lengths(b, x, batch_dims, last)
+    weights = joined(b, [product(b, x, axis + 1, last) for axis in range(batch_dims, last)])
+    if indices.constant is not None and sizes.constant is not None and weights.constant is not None:
+        numbers = b.constant(((indices.constant % sizes.constant) * weights.constant).sum(axis=-1))
+    else:
+        # Mod takes the sign of the divisor, which is what a negative index means.
+        numbers = b.reduce_sum(b.op("Mod", indices, sizes) * weights, [-1])
+    if not batch_dims:
+        return numbers
+    batches = count_up(b, b.squeeze(product(b, x, 0, batch_dims), [0]))
+    ones = b.ints([1] * (op.rank(indices) - 1 - batch_dims))
+    shape = joined(b, [lengths(b, x, 0, batch_dims), ones])
+    first_rows = b.op("Reshape", batches * product(b, x, batch_dims, last), shape, allowzero=1)
+    return numbers + first_rows
