@@ -119,7 +119,7 @@ def reduce_l2(op: RuleContext, dy: Value) -> Value:
 
 @rule("ReduceLogSum", attributes=_ATTRIBUTES, not_differentiable=(1,))
 def reduce_log_sum(op: RuleContext, dy: Value) -> Value:
-    """Y = ln sum X; dX = dY / sum X, repeated. (e^Y would lose the digits that ln took away.)"""
+    """Y = ln sum X; dX = dY / sum X, repeated; e^Y would lose the digits that ln took away."""
     return op.builder.expand_like(_kept(op, dy) / _again(op, "ReduceSum", op.input), op.input)
 
 
