@@ -69,7 +69,8 @@ def test_gradient_agrees_with_central_differences(case: Case) -> None:
     of, wrt = targets(case, outputs), _names(case)
     cotangents = random_cotangents(case, outputs, of)
     want = central_differences(forward, point, cotangents, wrt)
-    empty = any(array.size == 0 for array in point.values())  # such a row is there for shapes and for NaN
+    # Such a row is there for shapes and for NaN.
+    empty = any(array.size == 0 for array in [*point.values(), *outputs.values()])
     assert case.gradient_dtype == "float32" or any(np.any(g) for g in want.values()) or not wrt or empty, (
         "every difference is zero: the row cannot fail"
     )
@@ -135,10 +136,11 @@ def test_second_order_agrees_with_central_differences_of_the_gradient(case: Case
 @_by_id(KINKS)
 def test_kinks_follow_the_convention(case: Case) -> None:
     """At points without a derivative: the documented choice, for a cotangent of ones."""
-    model, point = build(case), feeds(case)
+    dtype = case.gradient_dtype
+    model, point = build(case, dtype=dtype), feeds(case, dtype)
     outputs = runner(model)(point)
     of, wrt = targets(case, outputs), _names(case)
     cotangents = {name: np.ones(outputs[name].shape) for name in of}
-    got = run_gradient(gradient_model(model, wrt, of), point, cotangents, "float64")
+    got = run_gradient(gradient_model(model, wrt, of), point, cotangents, dtype)
     want = {name: np.asarray(g, np.float64) for name, g in zip(wrt, case.expected or (), strict=True)}
-    _compare(case, want, got, point, "float64")
+    _compare(case, want, got, point, dtype)
