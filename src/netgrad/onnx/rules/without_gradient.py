@@ -1,0 +1,87 @@
+"""Operators without a gradient rule, each group with the reason: the three kinds of "no gradient".
+
+Not differentiable means that there is nothing to perturb: the output or every input is an index, a shape, a
+truth value, a text, or a draw of random numbers. Piecewise constant means that the derivative is zero almost
+everywhere. Through both, no gradient flows, and that is right. Not implemented means that a derivative exists
+and netgrad does not have it: a gradient that would have to pass is refused.
+"""
+
+from __future__ import annotations
+
+from netgrad.onnx.rules.declaration import not_differentiable, not_implemented, piecewise_constant
+
+# ---- not differentiable ------------------------------------------------------------------------------
+
+not_differentiable(
+    *("And", "Or", "Xor", "Not"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    *("IsInf", "IsNaN", "OptionalHasElement"),
+    reason="its output is a truth value",
+)
+not_differentiable(
+    *("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
+    reason="it works on the bits of integers",
+)
+not_differentiable(
+    "BitCast",
+    reason="it reads the bits of one type as another type, which is no function of real numbers",
+)
+not_differentiable(
+    *("ArgMax", "ArgMin", "NonZero", "NonMaxSuppression"),
+    reason="its output are indices",
+)
+not_differentiable(
+    *("Shape", "Size", "SequenceLength"),
+    reason="its output depends on the shape of its input, not on the content",
+)
+not_differentiable(
+    *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
+    reason="it computes with integers",
+)
+not_differentiable(
+    *("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+    reason="its input is text, tokens or an encoded file",
+)
+not_differentiable(
+    *("Constant", "ConstantOfShape", "EyeLike", "SequenceEmpty"),
+    *("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"),
+    reason="its output is determined by a shape or by sizes, not by the content of a tensor",
+)
+not_differentiable(
+    *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    reason="its output is a random draw, which has no derivative by the parameters of the distribution",
+)
+
+# ---- piecewise constant ------------------------------------------------------------------------------
+
+piecewise_constant(
+    *("Ceil", "Floor", "Round"),
+    reason="it rounds: the output jumps at some points and is constant between them",
+)
+piecewise_constant("Sign", reason="the output is -1, 0 or 1: it jumps at 0 and is constant elsewhere")
+piecewise_constant("Hardmax", reason="the output is 1 at the largest element and 0 elsewhere")
+piecewise_constant(
+    *("DynamicQuantizeLinear", "QuantizeLinear"),
+    reason="it rounds to integers: the output jumps at some points and is constant between them",
+)
+
+# ---- not implemented ---------------------------------------------------------------------------------
+
+not_implemented(
+    *("If", "Loop", "Scan", "SequenceMap"),
+    reason="a gradient would have to go through the graphs inside it",
+)
+not_implemented(*("GRU", "LSTM", "RNN"), reason="recurrent layers have no rule yet")
+not_implemented(
+    *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
+    *("SplitToSequence", "Optional", "OptionalGetElement"),
+    reason="sequences and optionals carry no gradient yet",
+)
+not_implemented(*("DFT", "STFT"), reason="Fourier transforms have no rule yet")
+not_implemented(
+    *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
+    reason="sampling at computed positions has no rule yet",
+)
+not_implemented("Col2Im", reason="it has no rule yet")
+not_implemented("Det", reason="the derivative of a determinant needs a matrix inverse")
+not_implemented("Unique", reason="the gradient of its first output has no rule yet")
