@@ -140,4 +140,5 @@ def tile(op: RuleContext, dy: Value) -> Value:
 
 
 def _split(b: Builder, dy: Value, shape: Value) -> Value:
-    return b.op("Reshape", dy, shape, allowzero=None if -1 in (shape.constant or ()) else 1)
+    inferred = shape.constant is not None and -1 in shape.constant  # which excludes allowzero
+    return b.op("Reshape", dy, shape, allowzero=None if inferred else 1)
