@@ -64,9 +64,9 @@ def operators_page() -> str:
         NOTICE,
         "# Operators",
         "",
-        f"Every operator of the standard as of onnx {onnx.defs.onnx_opset_version()} (opset), and what netgrad does "
-        "with it. *rule*: a gradient rule. *expanded*: differentiated through the function body that the standard "
-        "gives. The other kinds are explained in [What has no gradient](../concepts/no-gradient.md).",
+        f"Every operator of the standard at opset {onnx.defs.onnx_opset_version()}, and what netgrad does with it. "
+        "*rule*: a gradient rule. *expanded*: differentiated through the function body that the standard gives. "
+        "The other kinds are explained in [What has no gradient](../concepts/no-gradient.md).",
         "",
         "| operator | kind | inputs with a gradient | why none |",
         "|---|---|---|---|",
@@ -85,8 +85,8 @@ def kinks_page() -> str:
         NOTICE,
         "# Kinks",
         "",
-        "At a point where a function has no derivative, netgrad returns one choice, always the same. Each has a row "
-        "in the tests.",
+        "At a point where a function has no derivative, netgrad returns one choice, always the same. "
+        "Each has a row in the tests.",
         "",
         "| operator | convention |",
         "|---|---|",
@@ -156,6 +156,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> int:
+    """Write the pages, or say which are out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say which pages are out of date")
     check = parser.parse_args().check

@@ -13,8 +13,8 @@ import netgrad
 
 PACKAGE = Path(netgrad.__file__).parent
 
-# Lowest first: a room imports itself and the rooms before it. `onnx.rules` stands on `onnx` (the builder), and
-# nothing in `onnx` knows that there are rules.
+# Lowest first: a room imports itself and the rooms before it. `onnx.rules` stands on `onnx` (the builder),
+# and nothing in `onnx` knows that there are rules.
 ROOMS = ["core", "onnx", "onnx.rules", "runtime", "transforms", "train", "cli"]
 
 # The core knows no dialect and needs nothing but Python.

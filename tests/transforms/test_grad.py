@@ -68,7 +68,7 @@ def test_several_targets_add_up() -> None:
     x = np.float32([0.3, -0.7, 2.0])
     got = netgrad.run(netgrad.grad(both, wrt="x", of=["a", "b"]), {"x": x})["x_grad"]
     np.testing.assert_allclose(got, np.exp(x) + np.cos(x), rtol=1e-5)
-    with pytest.raises(netgrad.InvalidArgumentError, match="2 floating-point outputs.*\n.*'a', 'b'"):
+    with pytest.raises(netgrad.InvalidArgumentError, match=r"2 floating-point outputs.*\n.*'a', 'b'"):
         netgrad.grad(both, wrt="x")
 
 

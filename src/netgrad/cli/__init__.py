@@ -1,0 +1,1 @@
+"""The command `netgrad`: one file per verb."""

@@ -1,4 +1,4 @@
-"""The command `netgrad`. Verbs import what they need when they run: `--help` needs neither onnx nor a runtime."""
+"""The command `netgrad`. Verbs import what they need when they run: `--help` needs no onnx and no runtime."""
 
 from __future__ import annotations
 

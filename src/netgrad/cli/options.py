@@ -106,6 +106,18 @@ def read_arrays(given: Sequence[str] | None) -> dict[str, np.ndarray[Any, Any]]:
     return arrays
 
 
+def read_archive(file: str) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a .npz archive.
+
+    Raises:
+        InvalidArgumentError: The file is no such archive.
+    """
+    content = _read_numpy(file)
+    if not isinstance(content, dict):
+        raise InvalidArgumentError(f"'{file}' holds one array without a name; a .npz archive is needed")
+    return content
+
+
 def _read_numpy(file: str) -> Any:
     """An array from a .npy file, or a dict of arrays from a .npz archive."""
     import numpy as np

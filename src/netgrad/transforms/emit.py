@@ -122,7 +122,7 @@ def emit_all(
     wanted: Collection[str],
     provenance: Callable[[int], Provenance | None],
 ) -> None:
-    """Write the operators that contribute to ``wanted``; ``provenance`` maps an operator's index to its note."""
+    """Write the operators that contribute to ``wanted``; ``provenance`` maps an index to its note."""
     for index in live(operators, wanted):
         emitter.emit(operators[index], provenance(index))
 

@@ -94,8 +94,7 @@ def grad(
     result = differentiate(model, wrt=wrt, of=of, cotangent=cotangent, accumulation=accumulation)
     for name in result.unreached:
         warnings.warn(
-            f"'{name}' does not influence {', '.join(as_names(of, 'of')) if of is not None else 'the output'}: "
-            "its gradient is zeros",
+            f"'{name}' does not influence what is differentiated: its gradient is zeros",
             NetgradWarning,
             stacklevel=2,
         )

@@ -286,7 +286,7 @@ def forward_runner(case: Case, model: onnx.ModelProto) -> Runner:
 
 
 def central_differences(run: Runner, point: Arrays, cotangents: Arrays, names: Sequence[str]) -> Arrays:
-    """Gradient of sum(output * cotangent) by central differences with one step of Richardson's extrapolation."""
+    """Gradient of sum(output * cotangent) by central differences with a step of Richardson's extrapolation."""
 
     def objective(arrays: Arrays) -> float:
         outputs = run(arrays)

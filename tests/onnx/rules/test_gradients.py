@@ -62,7 +62,7 @@ def test_rows_have_names_of_their_own() -> None:
 
 @_by_id(DIFFERENTIABLE)
 def test_gradient_agrees_with_central_differences(case: Case) -> None:
-    """Static shapes, random cotangent, in float64 where the operators exist; then in float32 on ONNX Runtime."""
+    """Static shapes, random cotangent: in float64 where the operators exist, then in float32."""
     model, point = build(case), feeds(case)
     forward = forward_runner(case, model)
     outputs = forward(point)
