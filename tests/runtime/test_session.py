@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir
 import pytest
+from onnx import helper
 
-import onnx
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError
 from netgrad.runtime.session import Session, run
-from onnx import helper
 from tests.runtime.models import DOUBLE, FLOAT, model, node, numbers
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+import onnx
 import onnx_ir
 import pytest
 
-import onnx
 from netgrad.core.errors import RuntimeFailureError
 from netgrad.onnx.provenance import Provenance, from_properties, provenance_of, record
 from netgrad.runtime.session import run
@@ -94,6 +94,14 @@ def test_hints(op, opset, hint):
 def test_an_unnamed_node_gets_a_name_that_says_where_it_is():
     proto = model([node("Relu", "x", "h"), node("MatMul", "h h", "y")], {"x": (FLOAT, [2, 3])}, {"y": FLOAT})
     assert "at MatMul node 'MatMul_1' (h, h -> y: float32[...])" in failure(proto)
+
+
+def test_a_kernel_that_refuses_its_attributes_is_found_by_its_type():
+    lrn = node("LRN", "h", "y", "odd", size=4)
+    inputs = {"x": (FLOAT, [1, 5, 3, 2])}
+    assert "at LRN node 'odd'" in failure(model([node("Relu", "x", "h"), lrn], inputs, {"y": FLOAT}))
+    twice = model([node("LRN", "x", "h", size=4), lrn], inputs, {"y": FLOAT})
+    assert "at LRN" not in failure(twice)
 
 
 def test_short_names_are_not_found_inside_words():

@@ -108,7 +108,7 @@ def derivative(
         value = (4 * narrow - wide) / 3
         error = abs(value - narrow) + bend / 2 + noise
         if error < best.error:
-            kink = bend > 4 * noise and bend > 0.5 * abs(right - left)
+            kink = error > target and bend > 4 * noise and bend > 0.5 * abs(right - left)
             best = Estimate(value, error, left, right, step, kink)
         if best.error <= target or step < np.finfo(np.float64).eps:
             return best
@@ -141,7 +141,7 @@ class Objective:
             inputs: The model's inputs.
             cotangents: For each output that counts, an array of its shape.
             wrt: Values that will be varied: inputs, initializers, or outputs of operators, which are then cut
-                off from what computes them.
+                off from what computes them, so that a name before them loses its influence through them.
 
         Raises:
             InvalidArgumentError: Inputs that do not fit, or unknown names.

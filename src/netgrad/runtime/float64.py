@@ -88,7 +88,7 @@ def _widen_attributes(node: onnx_ir.Node, opset: int) -> None:
         given = node.attributes.get(name)
         if given is not None:
             current: Any = None if given.is_ref() else given.value
-        elif node.op_type == "SequenceEmpty":
+        elif node.op_type == "SequenceEmpty" and name == "dtype":
             current = int(onnx_ir.DataType.FLOAT)  # by its description; the schema gives no default
         else:
             current = None if schema is None else attribute_default(schema, name)

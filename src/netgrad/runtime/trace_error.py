@@ -22,6 +22,9 @@ _NAME_PATTERNS = (
 )
 """The ways in which ONNX Runtime's messages give a node's name."""
 
+_KERNEL = re.compile(r"onnxruntime::(\w+)(?:<[^>]*>)?::\1\(")
+"""A kernel's constructor in a message; its class is mostly called as its operator type."""
+
 _NO_KERNEL = ("Could not find an implementation", "does not support", "NOT_IMPLEMENTED")
 
 _STATUS = re.compile(r"^\[ONNXRuntimeError\] : \d+ : (?=[A-Z])")
@@ -89,6 +92,12 @@ def node_in(model: onnx_ir.Model, text: str) -> onnx_ir.Node | None:
         parts = [known for known in nodes if re.search(rf"(?<!\w){re.escape(known)}(?!\w)", name)]
         if parts:
             return nodes[max(parts, key=len)]
+    for op_type in _KERNEL.findall(
+        text
+    ):  # a kernel that refuses its attributes does not know its node's name
+        of_type = [node for node in nodes.values() if node.op_type == op_type]
+        if len(of_type) == 1:
+            return of_type[0]
     return None
 
 

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError
+from netgrad.runtime.reference import ReferenceSession
+from netgrad.runtime.session import Session
+from tests.runtime.models import DOUBLE, FLOAT, model, node, numbers
+
+
+def test_erf_and_gelu_are_computed_in_float64():
+    x = np.array([-1.3, 0.0, 0.4])
+    erf = [math.erf(v) for v in x]
+    assert (
+        ReferenceSession(model([node("Erf", "x", "y")], {"x": (DOUBLE, [3])}, {"y": DOUBLE}))
+        .run({"x": x})["y"]
+        .tolist()
+        == erf
+    )
+    gelu = model([node("Gelu", "x", "y")], {"x": (DOUBLE, [3])}, {"y": DOUBLE}, opset=20)
+    expected = [v / 2 * (1 + math.erf(v / math.sqrt(2))) for v in x]
+    np.testing.assert_allclose(ReferenceSession(gelu).run({"x": x})["y"], expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (node("Gelu", "x", "y", approximate="tanh"), (2, 3)),
+        (node("LogSoftmax", "x", "y"), (2, 3)),
+        (node("LogSoftmax", "x", "y", axis=0), (2, 3)),
+        (node("LogSoftmax", "x", "y"), (0, 3)),
+        (node("LRN", "x", "y", size=3, alpha=0.5), (2, 5, 3, 2)),
+        (node("LRN", "x", "y", size=5, alpha=0.5, beta=0.6, bias=2.0), (1, 6, 3, 2)),
+        (node("Erf", "x", "y"), ()),
+    ],
+)
+def test_replaced_operators_agree_with_onnx_runtime(op, shape):
+    proto = model([op], {"x": (FLOAT, shape)}, {"y": FLOAT}, opset=20)
+    feeds = {"x": numbers(*shape)}
+    ours, theirs = ReferenceSession(proto).run(feeds)["y"], Session(proto).run(feeds)["y"]
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_lrn_with_an_even_size_reaches_further_up():
+    """The standard: from max(0, c - floor((size - 1) / 2)) to min(C - 1, c + ceil((size - 1) / 2))."""
+    proto = model(
+        [node("LRN", "x", "y", size=4, alpha=4.0, beta=1.0, bias=1.0)],
+        {"x": (DOUBLE, [1, 5, 1, 1])},
+        {"y": DOUBLE},
+    )
+    x = np.arange(1.0, 6.0)
+    sums = np.array([1 + 4 + 9, 1 + 4 + 9 + 16, 4 + 9 + 16 + 25, 9 + 16 + 25, 16 + 25])
+    result = ReferenceSession(proto).run({"x": x.reshape(1, 5, 1, 1)})["y"]
+    np.testing.assert_allclose(result.reshape(-1), x / (1 + sums), rtol=1e-14)
+
+
+def test_log_softmax_stays_finite():
+    proto = model([node("LogSoftmax", "x", "y")], {"x": (DOUBLE, [2])}, {"y": DOUBLE})
+    assert ReferenceSession(proto).run({"x": np.array([0.0, 2000.0])})["y"].tolist() == [-2000, 0]
+
+
+def test_failures_are_errors_of_ours():
+    unknown = model([node("Unheard", "x", "y", domain="my.own")], {"x": (FLOAT, [2])}, {"y": FLOAT})
+    with pytest.raises(RuntimeFailureError, match="reference evaluator cannot load"):
+        ReferenceSession(unknown)
+    fine = ReferenceSession(
+        model([node("MatMul", "x w", "y")], {"x": (FLOAT, None), "w": (FLOAT, None)}, {"y": FLOAT})
+    )
+    with pytest.raises(RuntimeFailureError, match="reference evaluator failed"):
+        fine.run({"x": numbers(2, 3), "w": numbers(2, 3)})
+    with pytest.raises(InvalidArgumentError, match=r"input 'w' .* is missing"):
+        fine.run({"x": numbers(2, 3)})
+    with pytest.raises(InvalidArgumentError, match="no output 'Y'; did you mean 'y'"):
+        fine.run({"x": numbers(2, 3), "w": numbers(3, 2)}, ["Y"])
