@@ -8,7 +8,8 @@ the last reader first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -61,16 +62,15 @@ class Accumulation:
 class _Several:
     """The contributions of a value that has more than one: all of them, and what is still to be added."""
 
-    __slots__ = ("base", "device", "folded", "history", "renamed", "strategy", "terms")
+    __slots__ = ("base", "folded", "history", "renamed", "strategy", "terms")
 
     def __init__(self, strategy: str) -> None:
         self.history: list[tuple[GradientRef, int]] = []
-        self.terms: list[tuple[GradientRef, Any]] = []  # with its device
+        self.terms: list[GradientRef] = []
         self.strategy = strategy
         self.folded = False
         self.base: str | None = None  # name of the first computed contribution; the sum gets it
         self.renamed = 0
-        self.device: Any = None
 
 
 class Accumulator:
@@ -98,6 +98,9 @@ class Accumulator:
         self._words = vocabulary
         self._strategy = strategy
         self._unique_names = unique_names
+        self._same_device: Callable[[Any, Any], bool] = (
+            vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
+        )
         self._sources: dict[int, int] = {}
         self._several: dict[int, _Several] = {}
 
@@ -131,8 +134,7 @@ class Accumulator:
         for value in values:
             if self._versions.first_readers[value] == reader and value in self._several:
                 several = self._several.pop(value)
-                self._reduce(several, value, reader)
-                self.totals[value] = several.terms[0][0]
+                self.totals[value] = self._reduce(several, value, reader)
                 self.settled.append((value, several))
 
     def order(self) -> Iterable[int]:
@@ -142,7 +144,7 @@ class Accumulator:
     def own_copy(self, value: int, ref: Ref) -> Ref:
         """A copy of ``ref`` for ``value`` alone."""
         wish = f"{self._versions.blobs[value]}_grad"
-        copy = self._copied(ref, wish, self.device_of_value(value), self._versions.first_readers[value])
+        copy = self._copied(ref, wish, self._versions.device_of(value), self._versions.first_readers[value])
         self._tape.claims[copy] = value
         return copy
 
@@ -158,7 +160,7 @@ class Accumulator:
                     for gradient, source in several.history
                 ),
                 "running" if several.strategy == "fused" and not several.folded else several.strategy,
-                several.device,
+                self._tape.device_of(_values(self.totals[value])),
                 final(self.totals[value]),
             )
             for value, several in self.settled
@@ -174,29 +176,16 @@ class Accumulator:
 
     def _take(self, several: _Several, value: int, gradient: GradientRef, source: int, sole: bool) -> None:
         several.history.append((gradient, source))
-        device = self._device_of(gradient, value, source)
         if several.base is None:
             several.base = self._base(gradient, value)
-        partial = next((k for k, term in enumerate(several.terms) if isinstance(term[0], int)), NONE)
-        if several.strategy != "sum" and isinstance(gradient, int) and partial != NONE:
-            previous, previous_device = several.terms[partial]
-            assert isinstance(previous, int), "the partial sum is dense"
-            same = self._same_device(previous_device, device)
-            if (
-                several.strategy == "fused"
-                and sole
-                and same
-                and self._fold(several, value, previous, gradient)
-            ):
-                several.terms[partial] = (gradient, device)
-                return
-            waiting = several.terms
-            several.terms = [waiting[partial], (gradient, device)]
-            self._sum(several, value, source)
-            waiting[partial] = several.terms[0]
-            several.terms = waiting
-            return
-        several.terms.append((gradient, device))
+        terms = several.terms
+        partial = next((k for k, term in enumerate(terms) if isinstance(term, int)), NONE)
+        if several.strategy == "sum" or not isinstance(gradient, int) or partial == NONE:
+            terms.append(gradient)
+        elif several.strategy == "fused" and sole and self._fold(several, value, terms[partial], gradient):
+            terms[partial] = gradient
+        else:
+            terms[partial] = self._sum([terms[partial], gradient], several, value, source)
 
     def _base(self, gradient: GradientRef, value: int) -> str | None:
         """The name that the sum of the contributions gets if ``gradient`` is the first computed one."""
@@ -208,10 +197,13 @@ class Accumulator:
                 return tape.wishes[ref].removesuffix(ending)
         return None
 
-    def _fold(self, several: _Several, value: int, partial: Ref, cell: Ref) -> bool:
+    def _fold(self, several: _Several, value: int, partial: GradientRef, cell: Ref) -> bool:
         """Let the operator that computes ``cell`` add ``partial`` itself, if it can."""
         tape = self._tape
+        assert isinstance(partial, int), "the partial sum is dense"
         if not tape.is_cell_of(cell, value) or tape.last_reads[cell] != 2 * tape.writers[cell] + 1:
+            return False
+        if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
             return False
         position = tape.writers[cell]
         name = tape.reference(partial)
@@ -226,85 +218,85 @@ class Accumulator:
 
     # ---- addition -----------------------------------------------------------------------------------
 
-    def _reduce(self, several: _Several, value: int, reader: int) -> None:
-        """Bring the terms down to one: slices are joined, then made dense if they meet dense terms."""
-        slices = [k for k, (gradient, _) in enumerate(several.terms) if not isinstance(gradient, int)]
-        if slices:
-            joined = self._join([several.terms[k] for k in slices], several, value, reader)
-            mixed = len(slices) < len(several.terms)
-            if mixed:
-                joined = self._densify(joined, several, value, reader)
-            several.terms = [
-                joined if k == slices[0] else term
-                for k, term in enumerate(several.terms)
-                if k == slices[0] or k not in slices
-            ]
-        if len(several.terms) > 1:
-            self._sum(several, value, reader)
-        several.device = several.terms[0][1]
+    def _reduce(self, several: _Several, value: int, reader: int) -> GradientRef:
+        """The sum of the terms; slices are joined, and made dense if they meet dense terms."""
+        slices = [term for term in several.terms if isinstance(term, tuple)]
+        if not slices:
+            return self._summed(several.terms, several, value, reader)
+        joined = self._join(slices, several, value, reader) if len(slices) > 1 else slices[0]
+        if len(slices) == len(several.terms):
+            return joined
+        dense = self._densify(joined, several, value, reader)
+        first = several.terms.index(slices[0])
+        terms = [term for term in several.terms if isinstance(term, int)]
+        return self._summed([*terms[:first], dense, *terms[first:]], several, value, reader)
 
-    def _sum(self, several: _Several, value: int, origin: int) -> None:
-        """Replace the terms, all dense, by their sum."""
+    def _summed(
+        self, terms: Sequence[GradientRef], several: _Several, value: int, origin: int
+    ) -> GradientRef:
+        return terms[0] if len(terms) == 1 else self._sum(terms, several, value, origin)
+
+    def _sum(self, addends: Sequence[GradientRef], several: _Several, value: int, origin: int) -> Ref:
+        """The sum of dense terms."""
         tape = self._tape
-        terms = self._on_one_device(several, value, origin)
-        base = several.base or f"{self._versions.blobs[value]}_grad"
-        own = [k for k, ref in enumerate(terms) if tape.is_cell_of(ref, value) and ref not in terms[:k]]
+        refs = [ref for ref in addends if isinstance(ref, int)]
+        assert len(refs) == len(addends), "only dense gradients are summed"
+        device = self._common_device(refs, value)
+        own = [k for k, ref in enumerate(refs) if tape.is_cell_of(ref, value) and ref not in refs[:k]]
         # The first computed term keeps its name, so that the sum can be stored where it is.
         for k in own if self._unique_names else own[1:]:
-            self._rename(several, terms[k])
+            self._rename(several, refs[k])
+        terms = [self._moved(ref, device, origin) for ref in refs]
         if own:
             # A sum may work in place on its first operand only.
             terms[0], terms[own[0]] = terms[own[0]], terms[0]
-        device = several.terms[0][1]
+        base = self._base_name(several, value)
         names = [tape.reference(ref) for ref in terms]
-        local = tape.append(self._words.sum(names, base, device), _origin(origin), device, {})
-        total = local[base]
+        total = tape.append(self._words.sum(names, base, device), _origin(origin), device, {})[base]
         tape.claims[total] = value
-        several.terms = [(total, device)]
+        if own:
+            tape.take_place(total, terms[0])
+        return total
 
     def _join(
-        self, slices: Sequence[tuple[GradientRef, Any]], several: _Several, value: int, origin: int
-    ) -> tuple[GradientRef, Any]:
+        self, slices: Sequence[tuple[Ref, Ref]], several: _Several, value: int, origin: int
+    ) -> tuple[Ref, Ref]:
         """One slice with the rows of all."""
-        if len(slices) == 1:
-            return slices[0]
         tape = self._tape
         words = self._sparse_words(several, value)
-        device = self._common_device(slices, value)
+        device = self._common_device([values for _, values in slices], value)
         counts = [0, 0]
-        seen: set[int] = set()
-        parts = []
-        for gradient, at in slices:
-            assert isinstance(gradient, tuple), "a slice has two references"
-            for half, ref in enumerate(gradient):
+        seen: set[Ref] = set()
+        for part in slices:
+            for half, ref in enumerate(part):
                 if tape.is_cell_of(ref, value) and ref not in seen:
                     seen.add(ref)
                     tape.rename(ref, f"_{tape.wishes[ref]}_autosplit_{counts[half]}")
                     counts[half] += 1
-            moved = [self._moved(ref, at, device, origin) for ref in gradient]
-            parts.append(GradientSlice(*map(tape.reference, moved)))
-        base = several.base or f"{self._versions.blobs[value]}_grad"
-        operators, joined = words.concat_slices(parts, base, device)
+        moved = [
+            tape.gradient((self._moved(i, device, origin), self._moved(v, device, origin))) for i, v in slices
+        ]
+        parts = [part for part in moved if isinstance(part, GradientSlice)]
+        operators, joined = words.concat_slices(parts, self._base_name(several, value), device)
         local = tape.append(operators, _origin(origin), device, {})
         cells = (local[joined.indices], local[joined.values])
         for cell in cells:
             tape.claims[cell] = value
-        return cells, device
+        return cells
 
-    def _densify(
-        self, term: tuple[GradientRef, Any], several: _Several, value: int, origin: int
-    ) -> tuple[GradientRef, Any]:
+    def _densify(self, term: tuple[Ref, Ref], several: _Several, value: int, origin: int) -> Ref:
         """A slice as a dense gradient."""
         tape = self._tape
-        gradient, device = term
-        part = tape.gradient(gradient)
+        part = tape.gradient(term)
         assert isinstance(part, GradientSlice), "a slice is made dense once"
-        base = several.base or f"{self._versions.blobs[value]}_grad"
-        out = f"{base}_dense"
-        like = tape.reference(~value)
+        out = f"{self._base_name(several, value)}_dense"
+        device = tape.device_of(term[1])
         words = self._sparse_words(several, value)
-        local = tape.append(words.slice_to_dense(part, like, out, device), _origin(origin), device, {})
-        return local[out], device
+        operators = words.slice_to_dense(part, tape.reference(~value), out, device)
+        return tape.append(operators, _origin(origin), device, {})[out]
+
+    def _base_name(self, several: _Several, value: int) -> str:
+        return several.base or f"{self._versions.blobs[value]}_grad"
 
     def _rename(self, several: _Several, cell: Ref) -> None:
         self._tape.rename(cell, f"_{self._tape.wishes[cell]}_autosplit_{several.renamed}")
@@ -322,51 +314,27 @@ class Accumulator:
 
     # ---- devices ------------------------------------------------------------------------------------
 
-    def device_of_value(self, value: int) -> Any:
-        """Where the value lies: at its producer, or at its first reader if it is an input of the net."""
-        at = self._versions.producers[value]
-        if at == NONE:
-            at = self._versions.first_readers[value]
-        return None if at == NONE else self._operators[at].device
+    def _common_device(self, refs: Sequence[Ref], value: int) -> Any:
+        """The device of all of ``refs`` if it is one, else the device of the value."""
+        devices = [self._tape.device_of(ref) for ref in refs]
+        if all(self._same_device(device, devices[0]) for device in devices):
+            return devices[0]
+        return self._versions.device_of(value)
 
-    def _device_of(self, gradient: GradientRef, value: int, source: int) -> Any:
-        """Where a contribution lies."""
-        ref = gradient if isinstance(gradient, int) else gradient[1]
-        if self._tape.is_cell_of(ref, value):
-            return self._tape.operators[self._tape.writers[ref]].device
-        return self.device_of_value(value) if source == NONE else self._operators[source].device
-
-    def _same_device(self, first: Any, second: Any) -> bool:
-        if isinstance(self._words, DeviceVocabulary):
-            return self._words.same_device(first, second)
-        return bool(first == second)
-
-    def _common_device(self, terms: Sequence[tuple[GradientRef, Any]], value: int) -> Any:
-        """The device of all terms if it is one, else the device of the value."""
-        first = terms[0][1]
-        if all(self._same_device(device, first) for _, device in terms):
-            return first
-        return self.device_of_value(value)
-
-    def _on_one_device(self, several: _Several, value: int, origin: int) -> list[Ref]:
-        """The terms as references on one device, copied there where needed."""
-        device = self._common_device(several.terms, value)
-        terms = []
-        for k, (gradient, at) in enumerate(several.terms):
-            assert isinstance(gradient, int), "only dense gradients are summed"
-            terms.append(self._moved(gradient, at, device, origin))
-            several.terms[k] = (gradient, device)
-        return terms
-
-    def _moved(self, ref: Ref, at: Any, device: Any, origin: int) -> Ref:
-        if self._same_device(at, device):
+    def _moved(self, ref: Ref, device: Any, origin: int) -> Ref:
+        """``ref`` itself if it lies on ``device``, else a copy there."""
+        if self._same_device(self._tape.device_of(ref), device):
             return ref
         return self._copied(ref, f"{self._tape.reference(ref)}_copy", device, origin)
 
     def _copied(self, ref: Ref, wish: str, device: Any, origin: int) -> Ref:
-        """A copy of ``ref`` on ``device``."""
         words = self._words.copy(self._tape.reference(ref), wish, device)
         return self._tape.append(words, _origin(origin), device, {})[wish]
+
+
+def _values(gradient: GradientRef) -> Ref:
+    """The reference of a dense gradient, or that of the values of a slice."""
+    return gradient if isinstance(gradient, int) else gradient[1]
 
 
 def _origin(source: int) -> int | None:

@@ -137,7 +137,7 @@ def backward_pass(
     sums = Accumulator(operators, versions, tape, vocabulary, accumulation, single_assignment)
     caller = RuleCaller(operators, versions, tape, vocabulary, rules, sums, active)
 
-    _start(starts, goals, tape, sums, vocabulary)
+    _start(starts, goals, versions, tape, sums, vocabulary)
     totals, reads, writes = sums.totals, versions.reads, versions.writes
     # Invariant: when the sweep comes to an operator, all readers of its outputs have been visited, so that
     # the totals of its outputs are complete.
@@ -203,21 +203,23 @@ def _check_options(overwritten: str, accumulation: str, wrt: Iterable[str] | Non
 def _start(
     starts: Mapping[str, Gradient | None],
     goals: Sequence[int],
+    versions: Versions,
     tape: Tape,
     sums: Accumulator,
     vocabulary: Vocabulary,
 ) -> None:
     """Contribute the start gradients; those of ones are written, on the device of their target."""
     for value, (blob, gradient) in zip(goals, starts.items(), strict=True):
+        device = versions.device_of(value)
         if gradient is None:
             out = f"{blob}_autogen_grad"
-            device = sums.device_of_value(value)
             words = vocabulary.ones(tape.reference(~value), out, device)
             sums.contribute(value, tape.append(words, None, device, {})[out], NONE)
         elif isinstance(gradient, GradientSlice):
-            sums.contribute(value, (tape.external(gradient.indices), tape.external(gradient.values)), NONE)
+            indices, values = tape.external(gradient.indices, device), tape.external(gradient.values, device)
+            sums.contribute(value, (indices, values), NONE)
         else:
-            sums.contribute(value, tape.external(gradient), NONE)
+            sums.contribute(value, tape.external(gradient, device), NONE)
 
 
 def _read_by(

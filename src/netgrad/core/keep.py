@@ -40,9 +40,10 @@ class Keeper:
             raise self._overwritten(value, reader)
         if value not in self._kept:
             blob = self._versions.blobs[value]
-            cell = tape.fresh(f"{blob}_kept")
             writer = self._versions.producers[self._versions.following[value]]
-            copies = self._words.copy(blob, tape.names[cell], self._operators[writer].device)
+            device = self._versions.device_of(value)
+            cell = tape.fresh(f"{blob}_kept", device)
+            copies = self._words.copy(blob, tape.names[cell], device)
             self._copies.setdefault(writer, []).extend(copies)
             self._kept[value] = cell
         return self._kept[value]

@@ -99,25 +99,28 @@ class Tape:
         self._reserved = set(reserved)
         self._keep = keep
         self._externals: dict[str, int] = {}
-        self._earlier: dict[int, int] = {}
+        self._devices: dict[int, Any] = {}  # of blobs of the caller
+        self._earlier: dict[int, int] = {}  # what a rule stored before under the same local name
+        self._beside: dict[int, int] = {}  # the cell whose place a cell takes, if that is free
         self._suffixes: dict[str, int] = {}
         self._holders: dict[str, int] = {}  # name to the cell stored under it, while names are given
 
     # ---- cells --------------------------------------------------------------------------------------
 
-    def external(self, name: str) -> Ref:
-        """The reference of a blob of the caller, which may be a blob of the forward net."""
+    def external(self, name: str, device: Any) -> Ref:
+        """The reference of a blob of the caller on ``device``, which may be a blob of the forward net."""
         if name in self._versions.last:
             return ~self._versions.last[name]
         if name not in self._externals:
             self._externals[name] = self._cell(name, NONE, FOREVER, EXTERNAL)
             self.names[-1] = name
+            self._devices[self._externals[name]] = device
             self._reserved.add(name)
         return self._externals[name]
 
-    def fresh(self, wish: str) -> Ref:
-        """A cell whose name is fixed now and never used again; somebody else writes it."""
-        return self.external(self._unused(wish))
+    def fresh(self, wish: str, device: Any) -> Ref:
+        """A cell whose name is fixed now and never used again; somebody else writes it on ``device``."""
+        return self.external(self._unused(wish) if self._is_taken(wish) else wish, device)
 
     def rename(self, cell: int, wish: str) -> None:
         """Wish another name for a cell, and for what its rule stored under the same local name before."""
@@ -141,6 +144,13 @@ class Tape:
             return GradientSlice(self.reference(gradient[0]), self.reference(gradient[1]))
         return self.reference(gradient)
 
+    def device_of(self, ref: Ref) -> Any:
+        """Where the blob lies; None where nothing was said."""
+        if ref < 0:
+            return self._versions.device_of(~ref)
+        writer = self.writers[ref]
+        return self._devices[ref] if writer == NONE else self.operators[writer].device
+
     def is_cell_of(self, ref: Ref, value: int) -> bool:
         """Whether ``ref`` was computed as a gradient of ``value``, rather than passed through."""
         return ref >= 0 and self.claims[ref] == value
@@ -155,6 +165,11 @@ class Tape:
         if self._versions.following[~ref] < 0:
             return ref
         return self._keep(~ref, self.reader, self)
+
+    def take_place(self, cell: int, of: Ref) -> None:
+        """Store ``cell`` where ``of`` is, if ``of`` isn't needed any more then."""
+        if of >= 0:
+            self._beside[cell] = of
 
     def protect(self, gradient: GradientRef) -> None:
         """Let a gradient outlive the tape: its blobs are not written again."""
@@ -209,7 +224,7 @@ class Tape:
                 wish = _OCCURRENCE.sub("", name) if "⟨" in name else str(name)
                 cell = self._cell(wish, position, 2 * position + 1, UNCLAIMED)
                 if key in local:
-                    self._earlier[cell] = local[key]
+                    self._earlier[cell] = self._beside[cell] = local[key]
                 local[key] = cell
                 writes.append(cell)
             if op.device is None and device is not None:
@@ -257,7 +272,7 @@ class Tape:
         """
         blobs, names = self._versions.blobs, self.names
         forward, reserved, wishes = self._versions.last, self._reserved, self.wishes
-        holders = self._holders
+        holders, beside = self._holders, self._beside
         named: list[Operator] = []
         for position, op in enumerate(self.operators):
             reads = self.reads[position]
@@ -268,6 +283,8 @@ class Tape:
                     outputs.append("")
                     continue
                 name = wishes[cell]
+                if cell in beside and in_place is not None:
+                    name = names[beside[cell]]
                 holder = holders.get(name)
                 if holder is None:
                     if name in forward or name in reserved:
@@ -318,12 +335,14 @@ class Tape:
         while True:
             count += 1
             name = f"{wish}_{count}"
-            taken = name in self._reserved or name in self._versions.last or name in self._holders
-            if not taken:
+            if not self._is_taken(name):
                 break
         self._suffixes[wish] = count
         self._reserved.add(name)
         return name
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._reserved or name in self._versions.last or name in self._holders
 
     def _cell(self, wish: str, writer: int, last_read: int, claim: int) -> int:
         self.wishes.append(wish)

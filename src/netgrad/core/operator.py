@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
-def _no_attributes() -> Mapping[str, Any]:
-    return _NO_ATTRIBUTES  # one shared object: a net of a million operators has few attributes
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Operator:
     """One operator of a net: it reads named blobs and writes named blobs.
 
@@ -31,24 +27,46 @@ class Operator:
     """
 
     type: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=_no_attributes, hash=False)
-    domain: str = ""
-    device: Any = None
-    name: str = ""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(hash=False)
+    domain: str
+    device: Any
+    name: str
 
-    def __post_init__(self) -> None:
-        # Lists are accepted because rules build names in lists; the operator itself is immutable.
-        if type(self.inputs) is not tuple:
-            object.__setattr__(self, "inputs", tuple(self.inputs))
-        if type(self.outputs) is not tuple:
-            object.__setattr__(self, "outputs", tuple(self.outputs))
+    def __init__(
+        self,
+        type: str,
+        inputs: Iterable[str] = (),
+        outputs: Iterable[str] = (),
+        attributes: Mapping[str, Any] = _NO_ATTRIBUTES,
+        domain: str = "",
+        device: Any = None,
+        name: str = "",
+    ) -> None:
+        # Written out because a backward pass makes millions: the generated one takes three times as long.
+        _set_type(self, type)
+        _set_inputs(self, tuple(inputs))  # a rule may build its names in lists
+        _set_outputs(self, tuple(outputs))
+        _set_attributes(self, attributes)
+        _set_domain(self, domain)
+        _set_device(self, device)
+        _set_name(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The shared mapping of an operator without attributes can't be pickled.
+        rest = (dict(self.attributes), self.domain, self.device, self.name)
+        return Operator, (self.type, self.inputs, self.outputs, *rest)
 
     def __str__(self) -> str:
         title = f"{self.domain}::{self.type}" if self.domain else self.type
         label = f" '{self.name}'" if self.name else ""
         return f"{title}{label}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})"
+
+
+_set_type, _set_inputs, _set_outputs, _set_attributes, _set_domain, _set_device, _set_name = (
+    vars(Operator)[field.name].__set__ for field in fields(Operator)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class RuleCaller:
         self._tape = tape
         self._words = vocabulary
         self._rules = rules
+        self._zero_filling = rules if isinstance(rules, ZeroFilling) else None
         self._sums = sums
         self._active = active
 
@@ -55,7 +56,7 @@ class RuleCaller:
         """
         op = self._operators[index]
         tape = self._tape
-        if None in grads and isinstance(self._rules, ZeroFilling):
+        if None in grads and self._zero_filling is not None:
             grads = self._filled(index, grads)
         given = [None if grad is None else tape.gradient(grad) for grad in grads]
         written, returned = self._ask(op, index, given, wanted)
@@ -85,8 +86,8 @@ class RuleCaller:
     def _filled(self, index: int, grads: Sequence[GradientRef | None]) -> Sequence[GradientRef | None]:
         """``grads`` with zeros where the rule can't do without a gradient."""
         op = self._operators[index]
-        assert isinstance(self._rules, ZeroFilling), "asked before"
-        if not self._rules.needs_all_output_gradients(op) or not any(grad is not None for grad in grads):
+        assert self._zero_filling is not None, "asked before"
+        if all(grad is None for grad in grads) or not self._zero_filling.needs_all_output_gradients(op):
             return grads
         filled = list(grads)
         self._tape.reader = index
@@ -115,7 +116,7 @@ class RuleCaller:
         if isinstance(written, Operator):
             written = (written,)
         written = () if written is None else written
-        if isinstance(returned, str | GradientSlice) or not isinstance(returned, Sequence):
+        if type(returned) not in (list, tuple) and not _is_sequence(returned):
             self._blame(op, f"returned {returned!r} instead of one gradient per input")
         if len(returned) != len(op.inputs):
             self._blame(op, f"returned {len(returned)} gradients for {len(op.inputs)} inputs")
@@ -171,3 +172,7 @@ class RuleCaller:
         rules = self._rules
         location = rules.location(op) if isinstance(rules, Located) else type(rules).__qualname__
         raise RuleError(f"the gradient rule at {location} {what}, for {op}", op, location) from cause
+
+
+def _is_sequence(thing: Any) -> bool:
+    return isinstance(thing, Sequence) and not isinstance(thing, str)

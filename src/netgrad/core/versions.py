@@ -7,6 +7,7 @@ the lists of `Versions`, because a net may have millions of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from netgrad.core.operator import Operator
 
@@ -35,6 +36,7 @@ class Versions:
     """
 
     __slots__ = (
+        "_operators",
         "blobs",
         "first_readers",
         "following",
@@ -48,6 +50,7 @@ class Versions:
     )
 
     def __init__(self, operators: Sequence[Operator]) -> None:
+        self._operators = operators
         self.reads: list[tuple[int, ...]] = []
         self.writes: list[tuple[int, ...]] = []
         self.blobs: list[str] = []
@@ -95,6 +98,13 @@ class Versions:
             found.append(value)
             value = self.preceding[value]
         return found
+
+    def device_of(self, value: int) -> Any:
+        """Where a value lies: at its producer, or at its first reader if it is an input of the net."""
+        at = self.producers[value]
+        if at == NONE:
+            at = self.first_readers[value]
+        return None if at == NONE else self._operators[at].device
 
     def _add(self, blob: str, producer: int) -> int:
         value = len(self.blobs)
