@@ -8,6 +8,9 @@ import onnx_ir
 
 from netgrad.onnx.edit import all_values
 
+_UNINFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
+"""Operators that the standard gives no inference; their output is like their first input."""
+
 _SMALL = 1024  # bytes; an initializer up to this size may hold a shape, and inference sees its content
 
 
@@ -39,7 +42,7 @@ def infer_shapes(model: onnx_ir.Model) -> None:
 def _inferred(model: onnx_ir.Model) -> onnx.ModelProto | None:
     try:
         return onnx.shape_inference.infer_shapes(
-            _without_weights(model), check_type=False, strict_mode=False, data_prop=True
+            _inferable(_without_weights(model)), check_type=False, strict_mode=False, data_prop=True
         )
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
         return None
@@ -62,6 +65,19 @@ def _without_weights(model: onnx_ir.Model) -> onnx.ModelProto:
         graph.initializers.clear()  # all of them, so that their order stays what it was
         for value in initializers:
             graph.initializers.add(value)
+
+
+def _inferable(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The message with operators that have no inference, in place, as Identity of their first input."""
+    pending = [proto.graph]
+    while pending:
+        for node in pending.pop().node:
+            if node.op_type in _UNINFERRED and node.domain in ("", "ai.onnx"):
+                node.op_type = "Identity"
+                del node.input[1:], node.attribute[:]
+            pending.extend(attribute.g for attribute in node.attribute if attribute.HasField("g"))
+            pending.extend(graph for attribute in node.attribute for graph in attribute.graphs)
+    return proto
 
 
 def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | None]) -> None:

@@ -211,14 +211,18 @@ def build(
 
 
 def _with_ranks(model: onnx.ModelProto, point: Arrays) -> onnx.ModelProto:
-    """The model with a rank for each output: one that depends on run-time axes has to be declared."""
+    """The model with element type and rank of each output: inference does not know all of them."""
     unknown = [output for output in model.graph.output if not output.type.tensor_type.HasField("shape")]
-    found = runner(model)(point) if unknown else {}
+    if not unknown:
+        return model
+    untyped = any(not output.type.tensor_type.elem_type for output in unknown)
+    found = (on_reference if untyped else runner)(model)(point)
     for output in unknown:
-        shape = output.type.tensor_type.shape
-        shape.SetInParent()
-        for axis in range(found[output.name].ndim):
-            shape.dim.add().dim_param = f"{output.name}_{axis}"
+        array, declared = found[output.name], output.type.tensor_type
+        declared.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        declared.shape.SetInParent()
+        for axis in range(array.ndim):
+            declared.shape.dim.add().dim_param = f"{output.name}_{axis}"
     return model
 
 
@@ -235,6 +239,9 @@ def feeds(case: Case, dtype: str = "float64", shared: bool = False) -> Arrays:
 
 Runner = Callable[[Arrays], Arrays]
 
+# What ONNX Runtime says where it lacks a kernel; LRN's takes odd windows only.
+_ABSENT_KERNELS = ("NOT_IMPLEMENTED", "size_ % 2 == 1 was false")
+
 
 def on_onnxruntime(model: onnx.ModelProto) -> Runner | None:
     """A runner, or None where ONNX Runtime lacks a kernel for an element type."""
@@ -247,7 +254,7 @@ def on_onnxruntime(model: onnx.ModelProto) -> Runner | None:
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        if "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
+        if any(sign in str(error) for sign in _ABSENT_KERNELS):
             return None
         raise
     names = [output.name for output in session.get_outputs()]
@@ -333,7 +340,12 @@ def run_gradient(gradient: Gradient, point: Arrays, cotangents: Arrays, dtype: s
     """Run a gradient model; the gradients by the names in wrt."""
     proto = ir.to_proto(gradient.model)
     assert isinstance(proto, onnx.ModelProto)
-    onnx.checker.check_model(proto, full_check=True)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except onnx.checker.ValidationError as error:
+        # GroupNormalization of opsets 18 to 20 is: models have it, and ONNX Runtime runs it.
+        if "is deprecated in domain_version" not in str(error):
+            raise
     run = runner(proto)
     given = {gradient.seeds[name]: cotangent.astype(dtype) for name, cotangent in cotangents.items()}
     needed = {value.name for value in proto.graph.input}

@@ -1,0 +1,57 @@
+"""Gradient rule of LRN: X of shape (N, C, D1, ..., Dk), normalised across neighbouring channels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from netgrad.onnx.builder import Value
+from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.precision import widened
+
+
+@rule("LRN", attributes=("alpha", "beta", "bias", "size"))
+def lrn(op: RuleContext, dy: Value) -> Value:
+    """Y = X / U^beta, U = bias + alpha / size W X^2, W the C x C matrix of neighbouring channels.
+
+    Channel c has the neighbours c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), so W is not symmetric
+    for an even size. dX = dY U^-beta - 2 alpha beta / size X W^T (dY X U^(-beta - 1)).
+
+    The sums over neighbours are products with W, one operator each in every element type; AveragePool has no
+    float64 kernel in ONNX Runtime, and sums of shifted slices take ``size`` operators and more.
+    Source: Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
+    networks", section 3.3.
+    """
+    builder, size, beta = op.builder, int(op.attribute("size")), op.attribute("beta")
+    rate = op.attribute("alpha") / size
+    primal = widened(builder, op.input)
+    x, dy = _flat(op, primal), _flat(op, widened(builder, dy))
+    neighbours = _neighbours(op, primal, size)
+    base = neighbours @ (x * x) * rate + op.attribute("bias")
+    scaled = dy * base**-beta
+    spread = builder.transpose(neighbours, [1, 0]) @ (scaled * x / base)
+    return builder.reshape_like(scaled - x * spread * (2 * rate * beta), primal)
+
+
+def _flat(op: RuleContext, x: Value) -> Value:
+    """``x`` seen as (N, C, rest)."""
+    behind = [] if x.shape is None else [dim for dim in x.shape[2:] if isinstance(dim, int)]
+    known = x.rank is not None and len(behind) == x.rank - 2
+    return op.builder.reshape(x, [0, 0, math.prod(behind) if known else -1])
+
+
+def _neighbours(op: RuleContext, x: Value, size: int) -> Value:
+    """W: ones where the column's channel is a neighbour of the row's."""
+    builder = op.builder
+    below, above = (size - 1) // 2, size // 2
+    channels = x.dim(1)
+    if isinstance(channels, int):
+        away = np.arange(channels) - np.arange(channels)[:, None]
+        return builder.constant((away >= -below) & (away <= above), op.floating(x))
+    count = op.emit("Gather", op.emit("Shape", x), builder.constant(1))
+    places = op.emit("Range", builder.constant(0), count, builder.constant(1))
+    offset = places - builder.unsqueeze(places, [1])
+    near = op.emit("And", offset >= -below, offset <= above)
+    return builder.cast(near, op.floating(x))
