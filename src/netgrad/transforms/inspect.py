@@ -1,0 +1,196 @@
+"""What a gradient of a model would be: which operators have one, where it accumulates, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir
+
+from netgrad.core.errors import NetgradError
+from netgrad.core.operator import Operator
+from netgrad.onnx.expand import has_definition
+from netgrad.onnx.prepare import prepare
+from netgrad.onnx.read import ModelSource, load
+from netgrad.onnx.rules.declaration import Kind
+from netgrad.onnx.rules.source import OnnxRules
+from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.view import FLOATING, operators_of, value_types
+from netgrad.onnx.weights import initializer_roles
+from netgrad.runtime.tensors import dtype_name
+from netgrad.transforms.cost import Cost, cost_of, total
+from netgrad.transforms.grad import Gradient, Overrides, differentiate
+from netgrad.transforms.inspection import AccumulationInfo, Differentiability, OperatorInfo, ParameterInfo
+from netgrad.transforms.inspection import Inspection as Inspection
+from netgrad.transforms.select import as_names, float_value
+
+_KINDS = {
+    Kind.RULE: Differentiability.RULE,
+    Kind.PIECEWISE_CONSTANT: Differentiability.PIECEWISE_CONSTANT,
+    Kind.NOT_DIFFERENTIABLE: Differentiability.NOT_DIFFERENTIABLE,
+    Kind.NOT_IMPLEMENTED: Differentiability.NOT_IMPLEMENTED,
+}
+
+
+def inspect(
+    model: ModelSource,
+    *,
+    wrt: str | Iterable[str] | None = None,
+    of: str | Sequence[str] | None = None,
+    overrides: Overrides | None = None,
+) -> Inspection:
+    """Say what the gradient of ``of`` with respect to ``wrt`` meets in a model, and what it costs.
+
+    Works for models whose gradient cannot be built, too, and says why it cannot.
+
+    Args:
+        model: A path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
+        wrt: Inputs, initializers or inner values; by default every weight, or every floating-point input of a
+            model without weights.
+        of: One or several outputs; by default every floating-point output.
+        overrides: Rules that replace the built-in ones, by (domain, operator type).
+
+    Raises:
+        InvalidModelError: The model cannot be read.
+        InvalidArgumentError: A name is unknown, or is no floating-point tensor.
+    """
+    named = [] if wrt is None else as_names(wrt, "wrt")
+    goals = [] if of is None else as_names(of, "of")
+    loaded = load(model)
+    prepared = prepare(loaded, keep=[*named, *goals])
+    graph = prepared.model.graph
+    for name in named:
+        float_value(graph, name, "wrt")
+    for name in goals:
+        float_value(graph, name, "of")
+    roles = {entry.name: entry for entry in initializer_roles(prepared.model)}
+    sources = named or [name for name, entry in roles.items() if entry.is_weight] or _floats(graph.inputs)
+    targets = goals or _floats(graph.outputs)
+
+    rules = OnnxRules(value_types(graph, sources), prepared.model.opset_imports[""], overrides)
+    costs = [cost_of(node) for node in graph]
+    operators = _operators(graph, rules, sources, targets, costs)
+    forward_cost, uncounted = total(costs)
+    gradient: Gradient | None = None
+    gradient_cost: Cost | None = None
+    problem = "the model has no floating-point output" if not targets else ""
+    if not sources:
+        problem = "the model has no weight and no floating-point input"
+    if not problem:
+        try:
+            gradient = differentiate(loaded, wrt=sources, of=targets, overrides=overrides)
+        except NetgradError as error:
+            problem = str(error)
+    if gradient is not None:
+        infer_shapes(gradient.model)
+        gradient_cost, uncounted = total([cost_of(node) for node in gradient.model.graph])
+    return Inspection(
+        wrt=tuple(sources),
+        of=tuple(targets),
+        operators=tuple(operators),
+        accumulations=() if gradient is None else tuple(_accumulations(gradient)),
+        parameters=tuple(
+            ParameterInfo(
+                name,
+                _shape(graph.initializers[name]),
+                dtype_name(graph.initializers[name].dtype),
+                entry.role,
+                entry.is_weight,
+                entry.reason,
+            )
+            for name, entry in roles.items()
+        ),
+        given_nodes=len(loaded.graph),
+        prepared_nodes=len(graph),
+        gradient_nodes=None if gradient is None else len(gradient.model.graph),
+        forward_cost=forward_cost,
+        gradient_cost=gradient_cost,
+        uncounted=uncounted,
+        actions=prepared.actions if gradient is None else gradient.actions,
+        problem=problem,
+    )
+
+
+def _shape(initializer: onnx_ir.Value) -> tuple[int, ...]:
+    tensor = initializer.const_value
+    assert tensor is not None, "an initializer has content"
+    return tuple(int(dim) for dim in tensor.shape.numpy())
+
+
+def _node(op: Operator) -> str:
+    return f"{op.type} '{op.name}'"
+
+
+def _floats(values: Iterable[onnx_ir.Value]) -> list[str]:
+    return [value.name for value in values if value.name and value.dtype in FLOATING]
+
+
+def _operators(
+    graph: onnx_ir.Graph,
+    rules: OnnxRules,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    costs: Sequence[Cost],
+) -> list[OperatorInfo]:
+    operators = operators_of(graph)
+    active = _active(operators, rules, sources, targets)
+    found = []
+    for node, op, cost in zip(graph, operators, costs, strict=True):
+        declared = rules.declaration(op)
+        kind = f"{op.domain}::{op.type}" if op.domain else op.type
+        found.append(
+            OperatorInfo(
+                kind,
+                op.name,
+                _differentiability(node, op, rules),
+                any(name in active for name in op.outputs if name),
+                "" if declared is None else declared.reason,
+                "" if declared is None else declared.source,
+                cost,
+            )
+        )
+    return found
+
+
+def _differentiability(node: onnx_ir.Node, op: Operator, rules: OnnxRules) -> Differentiability:
+    declared = rules.declaration(op)
+    if declared is not None:
+        return _KINDS[declared.kind]
+    if op.inputs and len(set(rules.blocked_inputs(op))) == len(op.inputs):
+        return Differentiability.NOT_DIFFERENTIABLE  # it has to do with integers only
+    if has_definition(node, rules.opset):
+        return Differentiability.EXPANDED
+    return Differentiability.MISSING
+
+
+def _active(
+    operators: Sequence[Operator], rules: OnnxRules, sources: Sequence[str], targets: Sequence[str]
+) -> set[str]:
+    """Names of the values on a differentiable path from ``sources`` to ``targets``."""
+    open_inputs = []
+    for op in operators:
+        blocked = set(rules.blocked_inputs(op))
+        open_inputs.append([name for k, name in enumerate(op.inputs) if name and k not in blocked])
+    reached = set(sources)
+    for op, inputs in zip(operators, open_inputs, strict=True):
+        if any(name in reached for name in inputs):
+            reached.update(name for name in op.outputs if name)
+    needed = set(targets)
+    for op, inputs in zip(reversed(operators), reversed(open_inputs), strict=True):
+        if any(name in needed for name in op.outputs):
+            needed.update(inputs)
+    return reached & needed
+
+
+def _accumulations(gradient: Gradient) -> list[AccumulationInfo]:
+    found = []
+    for accumulation in gradient.backward.accumulations:
+        contributors = tuple(
+            "start" if part.operator is None else _node(gradient.forward[part.operator])
+            for part in accumulation.contributions
+        )
+        found.append(
+            AccumulationInfo(
+                accumulation.blob, len(accumulation.contributions), contributors, accumulation.strategy
+            )
+        )
+    return found
