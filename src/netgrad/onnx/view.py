@@ -63,10 +63,10 @@ def tensor_info(value: ir.Value, *, variable: bool = False) -> TensorInfo:
     if tensor is not None and not variable and not value.is_graph_input():
         if tensor.size <= _LARGEST_VISIBLE_CONSTANT and tensor.dtype is not ir.DataType.STRING:
             constant = np.asarray(tensor.numpy())
-        shape: tuple[Dim, ...] | None = tuple(int(n) for n in tensor.shape)
+        shape: tuple[Dim, ...] | None = tuple(tensor.shape.numpy())
         return TensorInfo(tensor.dtype, shape, constant)
     if tensor is not None:
-        return TensorInfo(tensor.dtype, tuple(int(n) for n in tensor.shape), None)
+        return TensorInfo(tensor.dtype, tuple(tensor.shape.numpy()), None)
     dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
     return TensorInfo(dtype, dims_of(value.shape), None)
 

@@ -4,8 +4,8 @@ The objective is ``sum(output * cotangent)`` over some outputs of a model. A dif
 truncation (a step too large), by rounding (a step too small) and by kinks (a step across the corner of a
 Relu); an `Estimate` says how wrong it may be, so that a wrong gradient can be told from a bad measurement.
 
-Precision: the model is computed in float64, by ONNX Runtime if that has all kernels, else by the reference
-evaluator, provided this agrees with ONNX Runtime about the model as it is; else as it is, with larger steps.
+Precision: the model is computed in float64, by ONNX Runtime if that has all kernels (convolutions are written as
+products of matrices for it), else by the reference evaluator, provided this agrees with ONNX Runtime about the model as it is; else as it is, with larger steps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from netgrad.onnx.edit import all_values
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
 from netgrad.runtime.cut import cut, values_at
+from netgrad.runtime.double_kernels import with_double_kernels
 from netgrad.runtime.float64 import to_float64
 from netgrad.runtime.reference import ReferenceSession
 from netgrad.runtime.session import Session
@@ -42,7 +43,7 @@ _AGREEMENT = {
 """How far, relative to the largest element, float64 and the model's own precision may be apart."""
 
 
-_ENGINES = ("ONNX Runtime", "ONNX reference evaluator")
+_ENGINES = ("ONNX Runtime", "ONNX Runtime, with convolutions as products", "ONNX reference evaluator")
 
 
 class Runner(Protocol):
@@ -287,6 +288,7 @@ def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequen
     wide_feeds = {name: widened(value) for name, value in feeds.items()}
     makers: tuple[Callable[[], Runner], ...] = (
         lambda: Session(wide_model, memory_pattern=False),
+        lambda: Session(with_double_kernels(wide_model.clone()), memory_pattern=False),
         lambda: ReferenceSession(wide_model),
     )
     for engine, make in zip(_ENGINES, makers, strict=True):

@@ -1,0 +1,67 @@
+"""Convolutions and pools in float64: the numbers of ONNX Runtime's float32 kernels, to float32 rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from netgrad.runtime.double_kernels import with_double_kernels
+from netgrad.runtime.float64 import to_float64
+from netgrad.runtime.session import Session
+
+
+def _model(op_type: str, shape: list[int], kernel: list[int] | None, **attributes: Any) -> onnx.ModelProto:
+    rng = np.random.default_rng(3)
+    initializers = []
+    if kernel is not None:
+        initializers.append(numpy_helper.from_array(rng.normal(size=kernel).astype(np.float32), "w"))
+        initializers.append(numpy_helper.from_array(rng.normal(size=kernel[0]).astype(np.float32), "b"))
+    names = ["x", *(tensor.name for tensor in initializers)]
+    node = helper.make_node(op_type, names, ["y"], name="node", **attributes)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", *shape[1:]])
+    graph = helper.make_graph([node], "one", [x], [onnx.ValueInfoProto(name="y")], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shape", "kernel", "attributes"),
+    [
+        ("Conv", [2, 3, 7, 5], [4, 3, 3, 2], {}),
+        ("Conv", [2, 4, 8, 7], [6, 2, 3, 3], {"group": 2, "strides": [2, 3], "pads": [1, 0, 2, 1]}),
+        ("Conv", [1, 3, 9, 8], [3, 1, 2, 3], {"group": 3, "dilations": [2, 3], "pads": [1, 2, 1, 2]}),
+        ("Conv", [2, 2, 11], [3, 2, 4], {"strides": [3]}),
+        ("Conv", [1, 2, 4, 5, 6], [3, 2, 2, 1, 3], {"pads": [1, 0, 1, 0, 1, 1]}),
+        ("AveragePool", [2, 3, 7, 6], None, {"kernel_shape": [3, 2], "strides": [2, 1]}),
+        ("AveragePool", [2, 3, 7, 6], None, {"kernel_shape": [3, 3], "pads": [1, 1, 0, 1]}),
+        (
+            "AveragePool",
+            [2, 3, 7, 6],
+            None,
+            {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+        ),
+        ("GlobalAveragePool", [2, 3, 5, 4], None, {}),
+        ("LRN", [2, 7, 3, 2], None, {"size": 3, "alpha": 0.3, "beta": 0.6, "bias": 1.5}),
+        ("LRN", [2, 7, 3, 2], None, {"size": 5, "alpha": 0.3}),
+    ],
+)
+def test_same_numbers_in_float64(
+    op_type: str, shape: list[int], kernel: list[int] | None, attributes: dict[str, Any]
+) -> None:
+    model = _model(op_type, shape, kernel, **attributes)
+    x = np.random.default_rng(4).normal(size=shape).astype(np.float32)
+    want = Session(model).run({"x": x})["y"]
+    got = Session(with_double_kernels(to_float64(model))).run({"x": x.astype(np.float64)})["y"]
+    assert got.dtype == np.float64
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("attributes", [{"auto_pad": "SAME_UPPER"}])
+def test_forms_that_are_not_covered_stay(attributes: dict[str, Any]) -> None:
+    model = with_double_kernels(to_float64(_model("Conv", [2, 3, 7, 5], [4, 3, 3, 2], **attributes)))
+    assert [node.op_type for node in model.graph] == ["Conv"]
