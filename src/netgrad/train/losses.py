@@ -392,10 +392,11 @@ def _target(
     if writer.is_input(name):
         value = writer.read(name)
         allowed = (ir.DataType.INT64, ir.DataType.INT32) if integer else (dtype,)
-        if value.dtype not in allowed or (value.rank is not None and value.rank != len(shape)):
+        if value.dtype not in allowed or not _fits(value, shape):
+            dims = "unknown" if value.shape is None else list(value.shape)
             raise InvalidArgumentError(
-                f"the model's input '{name}' is {_say(value.dtype)} with {value.rank} axes; the loss "
-                f"needs {' or '.join(_say(each) for each in allowed)} with {len(shape)}",
+                f"the model's input '{name}' is {_say(value.dtype)} of shape {dims}; the loss "
+                f"needs {' or '.join(_say(each) for each in allowed)} of shape {list(shape)}",
                 hint="give the loss another name for its input",
             )
         return value
@@ -406,6 +407,18 @@ def _target(
         )
     assert dtype is not None, "the caller knows the type of a new input"
     return writer.new_input(name, dtype, shape)
+
+
+def _fits(value: Value, shape: Sequence[Dim]) -> bool:
+    """Whether ``value`` may have ``shape``: dims that are numbers in both agree."""
+    if value.shape is None:
+        return True
+    if len(value.shape) != len(shape):
+        return False
+    return all(
+        own == wanted or not (isinstance(own, int) and isinstance(wanted, int))
+        for own, wanted in zip(value.shape, shape, strict=True)
+    )
 
 
 def _total(writer: GraphWriter, x: Value) -> Value:

@@ -167,7 +167,7 @@ def inference_form(model: ir.Model) -> list[str]:
                 continue
             for index in reversed(range(len(graph.outputs))):
                 if graph.outputs[index] in statistics:
-                    del graph.outputs[index]
+                    graph.outputs.pop(index)
             node.resize_outputs(1)
             node.attributes["training_mode"] = ir.AttrInt64("training_mode", 0)
             normalizations += 1

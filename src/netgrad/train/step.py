@@ -250,12 +250,11 @@ def training_step(
     _make_outputs(work, given_state.values())
     batch_inputs = [value.name or "" for value in work.graph.inputs]
     step, seed = _counters(work, always=mode == "train")
-    for name in (*parameters, *carried):
-        _promote(work, name)
-
     loss_name, metric_names, target = _write_loss(work, loss, list(metrics))
     if target is not None and target not in batch_inputs:
         batch_inputs.append(target)
+    for name in (*parameters, *carried):  # behind the loss, to which only inputs of the model are inputs
+        _promote(work, name)
     _keep_outputs(work.graph, {loss_name, *metric_names.values(), *carried.values()})
     if wanted is None:
         parameters = _demote_unread(work, parameters)
@@ -365,14 +364,14 @@ def _keep_outputs(graph: ir.Graph, names: set[str], *, clean: bool = True) -> No
     """Drop all other outputs and, if asked to, what only they needed."""
     for index in reversed(range(len(graph.outputs))):
         if graph.outputs[index].name not in names:
-            del graph.outputs[index]
+            graph.outputs.pop(index)
     if clean:
         _remove_unused(graph)
 
 
 def _remove_unused(graph: ir.Graph) -> None:
     """Remove nodes without readers, and the initializers that then have none either."""
-    for node in reversed(graph):
+    for node in reversed(list(graph)):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             graph.remove(node, safe=True)
     for name, value in list(graph.initializers.items()):
@@ -478,14 +477,13 @@ def _write_update(
         if direction.scale is not None:
             factor = factor * direction.scale
         new = parameter - direction.value * factor
-        assert parameters[name].dtype is not None, "a parameter is floating-point"
-        outputs[f"{name}_next"] = op.assume_shape(
-            op.cast(new, parameters[name].dtype), parameters[name].shape
-        )
+        dtype = parameters[name].dtype
+        assert dtype is not None, "a parameter is floating-point"
+        outputs[f"{name}_next"] = op.assume_shape(op.cast(new, dtype), parameters[name].shape)
     state_outputs: dict[str, str] = {}
-    for name, slots in changed.items():
-        for slot, value in slots.items():
-            entry = state[name][slot]
+    for name, slots in state.items():
+        for slot, entry in slots.items():
+            value = changed.get(name, {}).get(slot, entry)
             state_outputs[entry.name] = f"{entry.name}_next"
             outputs[f"{entry.name}_next"] = op.assume_shape(value, entry.shape)
     outputs[f"{step}_next"] = count
