@@ -221,7 +221,7 @@ def make_rules() -> RuleRegistry:
     for type_, row in REAL_ROWS.items():
         rules.register(type_, table_rule(row), blocked=BLOCKED.get(type_, ()), partial=type_ in PARTIAL)
     rules.register("Sum", lambda op, grads: ([], [grads[0]] * len(op.inputs)))
-    rules.register("EnsureDense", _ensure_dense)
+    rules.register("EnsureDense", _ensure_dense, value_keeping=True)
     rules.no_gradient("ConstantFill", "GivenTensorFill")
     rules.should_not_do_gradient("Print", "Accuracy")
     return rules

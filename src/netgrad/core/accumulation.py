@@ -62,12 +62,13 @@ class Accumulation:
 class _Several:
     """The contributions of a value that has more than one: all of them, and what is still to be added."""
 
-    __slots__ = ("base", "folded", "history", "renamed", "strategy", "terms")
+    __slots__ = ("base", "folded", "history", "partial", "renamed", "strategy", "terms")
 
     def __init__(self, strategy: str) -> None:
         self.history: list[tuple[GradientRef, int]] = []
         self.terms: list[GradientRef] = []
         self.strategy = strategy
+        self.partial = NONE  # where in the terms the sum of the dense ones so far is
         self.folded = False
         self.base: str | None = None  # name of the first computed contribution; the sum gets it
         self.renamed = 0
@@ -178,9 +179,11 @@ class Accumulator:
         several.history.append((gradient, source))
         if several.base is None:
             several.base = self._base(gradient, value)
-        terms = several.terms
-        partial = next((k for k, term in enumerate(terms) if isinstance(term, int)), NONE)
-        if several.strategy == "sum" or not isinstance(gradient, int) or partial == NONE:
+        terms, partial = several.terms, several.partial
+        if several.strategy == "sum" or isinstance(gradient, tuple):
+            terms.append(gradient)
+        elif partial == NONE:
+            several.partial = len(terms)
             terms.append(gradient)
         elif several.strategy == "fused" and sole and self._fold(several, value, terms[partial], gradient):
             terms[partial] = gradient
@@ -242,7 +245,8 @@ class Accumulator:
         refs = [ref for ref in addends if isinstance(ref, int)]
         assert len(refs) == len(addends), "only dense gradients are summed"
         device = self._common_device(refs, value)
-        own = [k for k, ref in enumerate(refs) if tape.is_cell_of(ref, value) and ref not in refs[:k]]
+        first = {ref: k for k, ref in reversed(list(enumerate(refs)))}
+        own = sorted(k for ref, k in first.items() if tape.is_cell_of(ref, value))
         # The first computed term keeps its name, so that the sum can be stored where it is.
         for k in own if self._unique_names else own[1:]:
             self._rename(several, refs[k])
@@ -254,7 +258,7 @@ class Accumulator:
         names = [tape.reference(ref) for ref in terms]
         total = tape.append(self._words.sum(names, base, device), _origin(origin), device, {})[base]
         tape.claims[total] = value
-        if own:
+        if own and tape.is_cell_of(terms[0], value):
             tape.take_place(total, terms[0])
         return total
 

@@ -132,7 +132,7 @@ def backward_pass(
         None if wrt is None else [value for blob in dict.fromkeys(wrt) for value in versions.values(blob)]
     )
     active = None if sources is None else activity.influenced(operators, versions, rules, sources)
-    keeper = Keeper(operators, versions, vocabulary, keep=overwritten == "keep")
+    keeper = Keeper(operators, versions, vocabulary, special.value_keeping, keep=overwritten == "keep")
     tape = Tape(versions, reserved, keeper.forward)
     sums = Accumulator(operators, versions, tape, vocabulary, accumulation, single_assignment)
     caller = RuleCaller(operators, versions, tape, vocabulary, rules, sums, active)
@@ -165,6 +165,7 @@ def backward_pass(
 class _NothingSpecial:
     asked_always: Collection[tuple[str, str]] = ()
     must_be_read: Collection[tuple[str, str]] = ()
+    value_keeping: Collection[tuple[str, str]] = ()
 
 
 _NOTHING_SPECIAL = _NothingSpecial()

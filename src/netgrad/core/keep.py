@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from netgrad.core.errors import OverwrittenBlobError
 from netgrad.core.naming import Ref, Tape
@@ -21,11 +21,18 @@ class Keeper:
     """
 
     def __init__(
-        self, operators: Sequence[Operator], versions: Versions, vocabulary: Vocabulary, *, keep: bool
+        self,
+        operators: Sequence[Operator],
+        versions: Versions,
+        vocabulary: Vocabulary,
+        value_keeping: Collection[tuple[str, str]],
+        *,
+        keep: bool,
     ) -> None:
         self._operators = operators
         self._versions = versions
         self._words = vocabulary
+        self._value_keeping = value_keeping
         self._keep = keep
         self._kept: dict[int, Ref] = {}
         self._copies: dict[int, list[Operator]] = {}
@@ -36,6 +43,9 @@ class Keeper:
         Raises:
             OverwrittenBlobError: Nothing does.
         """
+        value = self._newest_equal(value)
+        if self._versions.following[value] == NONE:
+            return ~value
         if not self._keep:
             raise self._overwritten(value, reader)
         if value not in self._kept:
@@ -47,6 +57,20 @@ class Keeper:
             self._copies.setdefault(writer, []).extend(copies)
             self._kept[value] = cell
         return self._kept[value]
+
+    def _newest_equal(self, value: int) -> int:
+        """The newest version of the blob that has the same value as ``value``."""
+        versions = self._versions
+        while versions.following[value] != NONE:
+            writer = versions.producers[versions.following[value]]
+            op = self._operators[writer]
+            if (op.domain, op.type) not in self._value_keeping or (
+                versions.reads[writer][:1] != (value,)
+                or versions.writes[writer][0] != versions.following[value]
+            ):
+                break
+            value = versions.following[value]
+        return value
 
     def changed_forward(self) -> tuple[Operator, ...]:
         """The forward operators with the copies between them."""

@@ -278,6 +278,7 @@ class Tape:
             reads = self.reads[position]
             inputs = tuple(["" if ref is None else names[ref] if ref >= 0 else blobs[~ref] for ref in reads])
             outputs = []
+            places: dict[Ref | None, list[int]] | None = None
             for index, cell in enumerate(self.writes[position]):
                 if cell is None:
                     outputs.append("")
@@ -289,8 +290,13 @@ class Tape:
                 if holder is None:
                     if name in forward or name in reserved:
                         name = self._unused(name)
-                elif in_place is None or not self._is_free(holder, position, op, index, in_place):
+                elif in_place is None or self.last_reads[holder] > 2 * position:
                     name = self._unused(name)
+                elif self.last_reads[holder] == 2 * position:
+                    if places is None:
+                        places = _places(reads)
+                    if not all(in_place(op, place, index) for place in places[holder]):
+                        name = self._unused(name)
                 holders[name] = cell
                 names[cell] = name
                 outputs.append(name)
@@ -313,23 +319,6 @@ class Tape:
     def _final(self, ref: Ref) -> str:
         return self.names[ref] if ref >= 0 else self._versions.blobs[~ref]
 
-    def _is_free(
-        self,
-        holder: int,
-        position: int,
-        op: Operator,
-        output_index: int,
-        in_place: Callable[[Operator, int, int], bool],
-    ) -> bool:
-        """Whether operator ``position`` may write where ``holder`` is stored."""
-        needed_until = self.last_reads[holder]
-        if needed_until != 2 * position:
-            return needed_until < 2 * position
-        return all(
-            ref != holder or in_place(op, input_index, output_index)
-            for input_index, ref in enumerate(self.reads[position])
-        )
-
     def _unused(self, wish: str) -> str:
         count = self._suffixes.get(wish, 0)
         while True:
@@ -351,3 +340,11 @@ class Tape:
         self.last_reads.append(last_read)
         self.claims.append(claim)
         return len(self.wishes) - 1
+
+
+def _places(reads: tuple[Ref | None, ...]) -> dict[Ref | None, list[int]]:
+    """Where in its inputs an operator reads each reference."""
+    places: dict[Ref | None, list[int]] = {}
+    for place, ref in enumerate(reads):
+        places.setdefault(ref, []).append(place)
+    return places

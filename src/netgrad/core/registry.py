@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from netgrad.core.errors import InvalidArgumentError
 from netgrad.core.naming import occurrence
@@ -62,16 +62,19 @@ class ZeroFilling(Protocol):
 
 @runtime_checkable
 class SpecialOperators(Protocol):
-    """A rule source with operators that exist only for the backward pass.
+    """A rule source that knows more of some operators than their rules.
 
     Attributes:
         asked_always: (domain, type) of operators whose rule is asked even if no gradient arrives.
         must_be_read: (domain, type) of operators whose first output some operator must read, because
             cutting the gradient has no effect otherwise.
+        value_keeping: (domain, type) of operators whose first output has the value of their first input. If
+            one works in place, the value that it overwrites is still there.
     """
 
     asked_always: Collection[tuple[str, str]]
     must_be_read: Collection[tuple[str, str]]
+    value_keeping: Collection[tuple[str, str]]
 
 
 @runtime_checkable
@@ -106,22 +109,7 @@ class RuleRegistry:
         self._entries: dict[tuple[str, str], _Entry] = {}
         self.asked_always: set[tuple[str, str]] = set()
         self.must_be_read: set[tuple[str, str]] = set()
-
-    @overload
-    def register(
-        self,
-        type: str,
-        rule: None = None,
-        *,
-        domain: str = ...,
-        blocked: Collection[int] = ...,
-        partial: bool = ...,
-    ) -> Callable[[Rule], Rule]: ...
-
-    @overload
-    def register(
-        self, type: str, rule: Rule, *, domain: str = ..., blocked: Collection[int] = ..., partial: bool = ...
-    ) -> Rule: ...
+        self.value_keeping: set[tuple[str, str]] = set()
 
     def register(
         self,
@@ -131,22 +119,36 @@ class RuleRegistry:
         domain: str = "",
         blocked: Collection[int] = (),
         partial: bool = False,
-    ) -> Rule | Callable[[Rule], Rule]:
-        """Register the gradient rule of an operator type; without ``rule``, a decorator that does so.
+        value_keeping: bool = False,
+    ) -> Any:
+        """Register the gradient rule of an operator type.
 
         Args:
             type: Operator type.
-            rule: The rule, see `Rule`.
+            rule: The rule, see `Rule`. An operator that lists a blob more than once is shown to it with
+                different names for the occurrences, so that names made from them differ.
             domain: Namespace of the type.
             blocked: Positions of inputs through which no gradient ever flows.
             partial: Whether the rule accepts None for outputs without a gradient. Otherwise it is given
                 zeros for them.
+            value_keeping: Whether the first output always has the value of the first input.
+
+        Returns:
+            ``rule``, or without ``rule`` a decorator that registers a function.
         """
         if rule is None:
-            return lambda function: self._add(
-                type, domain, _Entry(function, None, frozenset(blocked), partial)
+            return lambda function: self.register(
+                type,
+                function,
+                domain=domain,
+                blocked=blocked,
+                partial=partial,
+                value_keeping=value_keeping,
             )
-        return self._add(type, domain, _Entry(rule, None, frozenset(blocked), partial))
+        self._add(type, domain, _Entry(rule, None, frozenset(blocked), partial))
+        if value_keeping:
+            self.value_keeping.add((domain, type))
+        return rule
 
     def no_gradient(self, *types: str, domain: str = "") -> None:
         """Declare types at which a gradient silently ends: fills, readers, one-hot operators."""
@@ -180,6 +182,7 @@ class RuleRegistry:
         """Declare a type at which the gradient ends, and whose first output must be read by some operator."""
         self.no_gradient(type, domain=domain)
         self.must_be_read.add((domain, type))
+        self.value_keeping.add((domain, type))
 
     # ---- what the sweep asks ------------------------------------------------------------------------
 
@@ -235,7 +238,7 @@ class RuleRegistry:
             return [], [None] * len(op.inputs)
         return self.gradient(op, grads, [True] * len(op.inputs))
 
-    def _add(self, type: str, domain: str, entry: _Entry) -> Rule:
+    def _add(self, type: str, domain: str, entry: _Entry) -> None:
         if not type or not isinstance(type, str):
             raise InvalidArgumentError(f"an operator type is a name, not {type!r}")
         if entry.rule is not None and not callable(entry.rule):
@@ -243,5 +246,5 @@ class RuleRegistry:
         key = (domain, type)
         self.asked_always.discard(key)
         self.must_be_read.discard(key)
+        self.value_keeping.discard(key)
         self._entries[key] = entry
-        return entry.rule or (lambda op, grads: ([], [None] * len(op.inputs)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -76,10 +77,10 @@ class RuleCaller:
                 error,
             )
         reads = self._versions.reads[index]
-        several = len(entries) > 1
+        counts = Counter(entries) if len(entries) > 1 else None
         for value, entry in zip(reads, entries, strict=True):
             if entry is not None:
-                self._sums.contribute(value, entry, index, not several or entries.count(entry) == 1)
+                self._sums.contribute(value, entry, index, sole=counts is None or counts[entry] == 1)
 
     # ---- before the call ----------------------------------------------------------------------------
 
