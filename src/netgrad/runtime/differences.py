@@ -4,8 +4,9 @@ The objective is ``sum(output * cotangent)`` over some outputs of a model. A dif
 truncation (a step too large), by rounding (a step too small) and by kinks (a step across the corner of a
 Relu); an `Estimate` says how wrong it may be, so that a wrong gradient can be told from a bad measurement.
 
-Precision: the model is computed in float64, by ONNX Runtime if that has all kernels (convolutions are written as
-products of matrices for it), else by the reference evaluator, provided this agrees with ONNX Runtime about the model as it is; else as it is, with larger steps.
+Precision: the model is computed in float64, by ONNX Runtime if that has all kernels (convolutions are written
+as products of matrices for it), else by the reference evaluator, provided this agrees with ONNX Runtime about
+the model as it is; else as it is, with larger steps.
 """
 
 from __future__ import annotations
