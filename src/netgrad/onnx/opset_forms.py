@@ -128,20 +128,13 @@ def _reshape(node: onnx_ir.Node, editor: Editor) -> None:
 
 def _dropout(node: onnx_ir.Node, editor: Editor) -> None:
     """Dropout 10 -> 12: ratio becomes an input; without a training_mode input it stays in inference mode."""
+    if any(output.uses() or output.is_graph_output() for output in node.outputs[1:]):
+        # Runtimes gave all zeros, opset 12 asks for all ones.
+        raise CannotRewriteError("what its mask held outside of training was not defined")
+    node.resize_outputs(1)
     ratio = node.attributes.pop("ratio", None)
     number = 0.5 if ratio is None else ratio.as_float()
     set_input(node, 1, editor.constant(np.array(number, np.float32), "dropout_ratio"))
-
-
-def _dropout_mask(node: onnx_ir.Node, editor: Editor) -> None:
-    """Dropout 7 -> 10: the mask becomes boolean; it had the type of the data."""
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
-        data = node.inputs[0]
-        if data is None or data.dtype is None:
-            raise CannotRewriteError("the type of its data is unknown")
-        mask = node.outputs[1]
-        editor.behind(mask, "Cast", to=int(data.dtype))
-        mask.type, mask.shape = onnx_ir.TensorType(onnx_ir.DataType.BOOL), None
 
 
 def _cast(node: onnx_ir.Node, editor: Editor) -> None:
@@ -200,7 +193,6 @@ ADAPTERS: dict[tuple[str, int], Adapter] = {
     ("Clip", 11): _clip,
     ("Concat", 4): default(axis=1),
     ("Dropout", 7): drop("is_test"),  # the training mode of opset 6 and before becomes inference mode
-    ("Dropout", 10): _dropout_mask,
     ("Dropout", 12): _dropout,
     ("GRU", 3): default(direction="forward"),
     ("GRU", 7): drop("output_sequence"),
