@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.norm import element_count
 from netgrad.onnx.rules.precision import filled, widened
 
 
@@ -95,7 +96,7 @@ def _training(op: RuleContext, batch: _Batch, cotangents: list[Value | None]) ->
     """The gradients in training mode; benchmarks/normalization.py compares this form with others."""
     builder, x, scale = batch.builder, batch.x, batch.scale
     dy, drunning_mean, drunning_var = cotangents
-    size = builder.cast(builder.size_along(x, batch.axes), op.floating(x))
+    size = element_count(builder, x, batch.axes)
     centred = x - builder.reduce_mean(x, batch.axes, keepdims=True)
     dx: Value | None = None
     dscale = dbias = None

@@ -5,6 +5,7 @@ Half precision is computed in float32, as the forward operators do by default (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -15,8 +16,12 @@ from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.precision import widened, working_type
 
 
-def element_count(builder: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """How many elements of ``x`` lie along ``axes``, 0-d, of the element type of ``x``."""
+def element_count(builder: Builder, x: Value, axes: Sequence[int]) -> Value | float:
+    """How many elements of ``x`` lie along ``axes``: a number, or a 0-d value of the type of ``x``."""
+    sizes = [x.dim(axis) for axis in axes]
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes):
+        return float(math.prod(known))
     assert x.dtype is not None, f"the element type of '{x.name}' is unknown"
     return builder.cast(builder.size_along(x, axes), x.dtype)
 

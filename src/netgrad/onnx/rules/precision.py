@@ -34,9 +34,18 @@ def widened(builder: Builder, x: Value) -> Value:
     return builder.assume_like(builder.cast(x, working_type(x.dtype)), x)
 
 
-def filled(builder: Builder, like: Value, number: float) -> Value:
-    """A tensor of ``number`` with the shape and element type of ``like``: a constant where that is small."""
+def filled(builder: Builder, like: Value, number: float, dtype: ir.DataType | None = None) -> Value:
+    """A tensor of ``number`` with the shape of ``like``: a constant where that is small.
+
+    Args:
+        builder: Writes the operators.
+        like: Gives the shape.
+        number: The value of every element.
+        dtype: Element type; that of ``like`` by default.
+    """
+    element = dtype or like.dtype
+    assert element is not None, f"the element type of '{like.name}' is unknown"
     shape = like.static_shape
-    if shape is None or like.dtype is None or math.prod(shape) > _LARGEST_CONSTANT:
-        return builder.full_like(like, number)
-    return builder.constant(np.full(shape, number), like.dtype)
+    if shape is None or math.prod(shape) > _LARGEST_CONSTANT:
+        return builder.expand_like(builder.constant(number, element), like)
+    return builder.constant(np.full(shape, number), element)
