@@ -10,7 +10,7 @@ from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.index_tuples import row_view
 from netgrad.onnx.rules.placing import (
     collect,
-    element_count,
+    elements,
     joined,
     lengths,
     scatter_add,
@@ -44,7 +44,7 @@ def _one_index_axis(b: Builder, dy: Value, x: Value, indices: Value, axis: int) 
         return dy
     if indices.rank == 0:
         return b.unsqueeze(dy, [axis])
-    count = b.reshape(element_count(b, indices), [1])
+    count = elements(b, indices)
     shape = joined(b, [lengths(b, x, 0, axis), count, lengths(b, x, axis + 1, len(x.shape))])
     known = None if count.constant is None else int(count.constant[0])
     dims = [n if isinstance(n, int) else -1 for n in (*x.shape[:axis], known, *x.shape[axis + 1 :])]
@@ -67,7 +67,7 @@ def gather_nd(op: RuleContext, dy: Value) -> Value:
     With X as a matrix of P places by the elements of one c.., each tuple names a row.
     """
     b, x = op.builder, op.input
-    view = row_view(op, x, op.required(1), op.attribute("batch_dims"))
+    view = row_view(op, x, op.required(1), dy, op.attribute("batch_dims"))
     updates, numbers = view.entries(b, dy), view.numbers
     if numbers.constant is not None and view.rows.constant is not None:
         count = int(view.rows.constant[0])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
-from netgrad.onnx.rules.placing import count_up, element_count, joined, lengths, product
+from netgrad.onnx.rules.placing import count_up, elements, joined, lengths, product
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class RowView:
         return b.op("Reshape", y, joined(b, [self.count, self.width]), allowzero=1)
 
 
-def row_view(op: RuleContext, x: Value, indices: Value, batch_dims: int = 0) -> RowView:
-    """The matrix that the tuples in the last axis of ``indices`` index, after ``batch_dims`` common axes."""
+def row_view(op: RuleContext, x: Value, indices: Value, entries: Value, batch_dims: int = 0) -> RowView:
+    """The matrix that the tuples in the last axis of ``indices`` index, after ``batch_dims`` common axes.
+
+    ``entries`` is what the tuples name, of the shape n.., i.., c..: its rank says how long the tuples are
+    where the shape of the indices does not.
+    """
     b = op.builder
     rank, width = op.rank(x), indices.dim(-1)
     if not isinstance(width, int):
-        raise op.refuse(
-            f"the size of the last axis of '{indices.name}' is unknown",
-            "declare the shape of the indices; only their last axis must be a number",
-        )
+        width = op.rank(indices) - 1 + rank - batch_dims - op.rank(entries)
     last = batch_dims + width
     numbers = indices
     if batch_dims or width > 1:
@@ -52,7 +53,7 @@ def row_view(op: RuleContext, x: Value, indices: Value, batch_dims: int = 0) -> 
         numbers,
         product(b, x, 0, last),
         product(b, x, last, rank),
-        b.reshape(element_count(b, numbers), [1]),
+        elements(b, numbers),
     )
 
 
@@ -69,7 +70,7 @@ def _numbers(op: RuleContext, x: Value, indices: Value, batch_dims: int, width: 
         numbers = b.reduce_sum(b.op("Mod", indices, sizes) * weights, [-1])
     if not batch_dims:
         return numbers
-    batches = count_up(b, b.squeeze(product(b, x, 0, batch_dims), [0]))
+    batches = count_up(b, product(b, x, 0, batch_dims))
     ones = b.ints([1] * (op.rank(indices) - 1 - batch_dims))
     shape = joined(b, [lengths(b, x, 0, batch_dims), ones])
     first_rows = b.op("Reshape", batches * product(b, x, batch_dims, last), shape, allowzero=1)

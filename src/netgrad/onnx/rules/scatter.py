@@ -11,9 +11,10 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.index_tuples import RowView, row_view
+from netgrad.onnx.rules.index_tuples import row_view
 from netgrad.onnx.rules.placing import numbering
 from netgrad.onnx.rules.precision import widened
+from netgrad.onnx.view import Dim
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class _Scatter:
     """Y = X, where U is put at (or reduced into) its places along an axis; ``places`` has the shape of U.
 
     Attributes:
-        distinct: Whether no two updates are known to go to one place.
+        distinct: Whether no two updates go to one place; None where that is known only at run time.
     """
 
     b: Builder
@@ -31,7 +32,7 @@ class _Scatter:
     y: Value
     dy: Value
     axis: int
-    distinct: bool
+    distinct: bool | None
 
     def scatter(self, onto: Value, updates: Value, reduction: str) -> Value:
         result = self.b.op("ScatterElements", onto, self.places, updates, axis=self.axis, reduction=reduction)
@@ -75,12 +76,13 @@ def scatter_nd(op: RuleContext, dy: Value) -> Sequence[Value | None]:
     """
     b, x, indices, updates = op.builder, op.required(0), op.required(1), op.required(2)
     reduction = op.attribute("reduction")
-    if reduction == "none" and (indices.constant is None or _distinct_rows(row_view(op, x, indices))):
+    distinct = _distinct_tuples(x, indices)
+    if reduction == "none" and distinct is not False:
         dx = b.op("ScatterND", dy, indices, b.zeros_like(updates)) if op.wants(0) else None
         return dx, None, b.op("GatherND", dy, indices) if op.wants(2) else None
     if reduction == "add":
         return dy, None, b.op("GatherND", dy, indices) if op.wants(2) else None
-    view = row_view(op, x, indices)
+    view = row_view(op, x, indices, updates)
     rows = view.entries(b, updates)
     places = b.op("Expand", b.reshape(view.numbers, [-1, 1]), b.shape_of(rows))
     step = _Scatter(
@@ -91,7 +93,7 @@ def scatter_nd(op: RuleContext, dy: Value) -> Sequence[Value | None]:
         view.matrix(b, op.output),
         view.matrix(b, dy),
         0,
-        _distinct_rows(view),
+        distinct,
     )
     dx, _, du = _replaced(op, step) if reduction == "none" else _reduced(op, reduction, step)
     return (
@@ -110,7 +112,7 @@ def _replaced(op: RuleContext, step: _Scatter) -> tuple[Value | None, None, Valu
     if not op.wants(2):
         return dx, None, None
     du = step.gather(step.dy)
-    if step.places.constant is not None and not step.distinct:
+    if step.distinct is False:
         # Scattering the updates' own numbers the same way shows which of them are left in the result.
         number = numbering(b, step.updates)
         nothing = b.op(
@@ -195,23 +197,34 @@ def _widened(step: _Scatter) -> _Scatter:
     )
 
 
-def _distinct_elements(x: Value, places: Value, axis: int) -> bool:
-    """Whether the indices of ScatterElements are known, and no two of them name one element."""
-    size = x.dim(axis)
-    if places.constant is None or not isinstance(size, int):
-        return False
+def _distinct_elements(x: Value, places: Value, axis: int) -> bool | None:
+    """Whether no two indices of ScatterElements name one element; None where that is not known."""
+    if places.constant is None:
+        return None
     coordinates = np.indices(places.constant.shape)
-    coordinates[axis] = places.constant % max(size, 1)
-    return _all_distinct(coordinates.reshape(len(coordinates), -1))
+    coordinates[axis] = places.constant
+    sizes: list[Dim] = list(places.constant.shape)
+    sizes[axis] = x.dim(axis)
+    return _distinct(coordinates.reshape(len(sizes), -1), sizes)
 
 
-def _distinct_rows(view: RowView) -> bool:
-    """Whether the tuples of ScatterND are known, and no two of them name one row."""
-    numbers, rows = view.numbers.constant, view.rows.constant
-    if numbers is None or rows is None:
-        return False
-    return _all_distinct(numbers.reshape(1, -1) % max(int(rows[0]), 1))
+def _distinct_tuples(x: Value, indices: Value) -> bool | None:
+    """Whether no two tuples of ScatterND name one place; None where that is not known."""
+    if indices.constant is None:
+        return None
+    coordinates = np.moveaxis(indices.constant, -1, 0)
+    sizes: list[Dim] = [x.dim(axis) for axis in range(len(coordinates))]
+    return _distinct(coordinates.reshape(len(sizes), -1), sizes)
 
 
-def _all_distinct(columns: np.ndarray) -> bool:
-    return bool(np.unique(columns, axis=1).shape[1] == columns.shape[1])
+def _distinct(coordinates: np.ndarray, sizes: Sequence[Dim]) -> bool:
+    """Whether all columns differ, for all that is known of the sizes from which negative indices count."""
+    rows = []
+    for row, size in zip(coordinates, sizes, strict=True):
+        if isinstance(size, int):
+            rows.append(row % max(size, 1))
+        elif (row < 0).any() and (row >= 0).any():
+            return False
+        else:
+            rows.append(row)
+    return bool(np.unique(rows, axis=1).shape[1] == coordinates.shape[1])

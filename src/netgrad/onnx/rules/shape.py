@@ -7,7 +7,7 @@ import numpy as np
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.placing import entries, joined, length
+from netgrad.onnx.rules.placing import count_up, joined, length
 
 # ---- the same elements in the same order ---------------------------------------------------------------
 
@@ -79,7 +79,7 @@ def _channels_first(b: Builder, x: Value, block: int) -> Value:
     channels = x.dim(1)
     if isinstance(channels, int):
         return b.ints(np.arange(channels).reshape(block, -1).T.ravel().tolist())
-    numbers = b.reshape(entries(b, x, 1), [block, -1])
+    numbers = b.reshape(count_up(b, length(b, x, 1)), [block, -1])
     return b.reshape(b.transpose(numbers, [1, 0]), [-1])
 
 

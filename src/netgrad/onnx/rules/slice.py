@@ -14,8 +14,7 @@ from netgrad.onnx.rules.placing import (
     collect,
     collect_distinct,
     count_up,
-    element_count,
-    entries,
+    elements,
     joined,
     length,
     numbering,
@@ -110,7 +109,7 @@ def _collect_strided(b: Builder, dy: Value, x: Value, cut: _Cut) -> Value:
     if isinstance(size, int) and isinstance(cut.start, int) and isinstance(cut.end, int):
         places = np.arange(size)[cut.start : cut.end : cut.step]
         return collect(b, dy, cut.axis, places, size)
-    places_found = b.slice(entries(b, x, cut.axis), 0, cut.start, cut.end, cut.step)
+    places_found = b.slice(count_up(b, length(b, x, cut.axis)), 0, cut.start, cut.end, cut.step)
     return collect_distinct(b, dy, cut.axis, places_found, length(b, x, cut.axis))
 
 
@@ -119,7 +118,7 @@ def compress(op: RuleContext, dy: Value) -> Value:
     """Y = the entries of X along an axis (or of X flattened) where a condition holds; dX = dY put back."""
     b, x, condition, axis = op.builder, op.input, op.required(1), op.attribute("axis")
     if axis is None:
-        return scatter_flat(b, dy, b.op("Compress", count_up(b, element_count(b, x)), condition), x)
+        return scatter_flat(b, dy, b.op("Compress", count_up(b, elements(b, x)), condition), x)
     axis %= op.rank(x)
-    places = b.op("Compress", entries(b, x, axis), condition, axis=0)
+    places = b.op("Compress", count_up(b, length(b, x, axis)), condition, axis=0)
     return collect_distinct(b, dy, axis, places, length(b, x, axis))
