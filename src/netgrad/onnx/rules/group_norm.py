@@ -28,17 +28,16 @@ def _per_row(
 ) -> tuple[Value, Value, Value]:
     """Gradients where each row (n, c) has statistics of its own and each c a scale.
 
-    The sums over a row serve dX and, summed over n, dscale and dB.
+    The means over a row serve dX and, summed over n, dscale and dB.
     """
     axes = list(range(2, rank))
     xhat, inverse = _standardized(builder, x, axes, epsilon)
-    size = element_count(builder, x, axes)
-    along = builder.reduce_sum(dy * xhat, axes, keepdims=True)
-    level = builder.reduce_sum(dy, axes, keepdims=True)
+    along = builder.reduce_mean(dy * xhat, axes, keepdims=True)
+    level = builder.reduce_mean(dy, axes, keepdims=True)
     factor = builder.unsqueeze(scale, list(range(1, rank - 1))) * inverse
-    dx = factor * (dy - level / size - xhat * (along / size))
-    others = [0, *axes]
-    return dx, builder.reduce_sum(along, others), builder.reduce_sum(level, others)
+    dx = factor * (dy - level - xhat * along)
+    others, size = [0, *axes], element_count(builder, x, axes)
+    return dx, builder.reduce_sum(along, others) * size, builder.reduce_sum(level, others) * size
 
 
 @rule("InstanceNormalization", attributes=("epsilon",))

@@ -26,13 +26,13 @@ def lrn(op: RuleContext, dy: Value) -> Value:
     """
     builder, size, beta = op.builder, int(op.attribute("size")), op.attribute("beta")
     rate = op.attribute("alpha") / size
+    below, above = (size - 1) // 2, size // 2
     primal = widened(builder, op.input)
     x, dy = _flat(op, primal), _flat(op, widened(builder, dy))
-    neighbours = _neighbours(op, primal, size)
-    base = neighbours @ (x * x) * rate + op.attribute("bias")
+    base = _neighbours(op, primal, below, above, rate) @ (x * x) + op.attribute("bias")
     scaled = dy * base**-beta
-    spread = builder.transpose(neighbours, [1, 0]) @ (scaled * x / base)
-    return builder.reshape_like(scaled - x * spread * (2 * rate * beta), primal)
+    spread = _neighbours(op, primal, above, below, 2 * rate * beta) @ (scaled * x / base)
+    return builder.reshape_like(scaled - x * spread, primal)
 
 
 def _flat(op: RuleContext, x: Value) -> Value:
@@ -42,16 +42,15 @@ def _flat(op: RuleContext, x: Value) -> Value:
     return op.builder.reshape(x, [0, 0, math.prod(behind) if known else -1])
 
 
-def _neighbours(op: RuleContext, x: Value, size: int) -> Value:
-    """W: ones where the column's channel is a neighbour of the row's."""
-    builder = op.builder
-    below, above = (size - 1) // 2, size // 2
+def _neighbours(op: RuleContext, x: Value, below: int, above: int, factor: float) -> Value:
+    """The C x C matrix with ``factor`` where the column is from ``below`` before to ``above`` after the row."""
+    builder, dtype = op.builder, op.floating(x)
     channels = x.dim(1)
     if isinstance(channels, int):
         away = np.arange(channels) - np.arange(channels)[:, None]
-        return builder.constant((away >= -below) & (away <= above), op.floating(x))
+        return builder.constant(factor * ((away >= -below) & (away <= above)), dtype)
     count = op.emit("Gather", op.emit("Shape", x), builder.constant(1))
     places = op.emit("Range", builder.constant(0), count, builder.constant(1))
     offset = places - builder.unsqueeze(places, [1])
     near = op.emit("And", offset >= -below, offset <= above)
-    return builder.cast(near, op.floating(x))
+    return builder.cast(near, dtype) * factor

@@ -91,8 +91,8 @@ CASES = [
         {"reduction": "none"},
         note="scores from -1000 to 1000",
     ),
-    # A batch of nothing: the mean is 0/0, the shape has to be right. (The other loss has a function body with a
-    # Reshape that ONNX Runtime refuses for it.)
+    # A batch of nothing: the mean is 0/0, the shape has to be right. The other loss has a function body with
+    # a Reshape that ONNX Runtime refuses for it.
     Case(
         "NegativeLogLikelihoodLoss",
         [exactly(np.zeros((0, 3))), run_time([])],
