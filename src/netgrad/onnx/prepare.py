@@ -15,7 +15,7 @@ from netgrad.onnx.inline import inline_functions
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
-from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
 
 LOWEST_OPSET = 18
 """The lowest version of the default operator set that a prepared model has."""
@@ -56,7 +56,7 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     actions += inline_functions(model)
     actions += lift_constants(model)
     name_inner_values(model)
-    infer_shapes(model)
+    infer_shapes_anew(model)
     lifted = lift(model, LOWEST_OPSET)
     if lifted:
         infer_shapes(model)

@@ -99,6 +99,7 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
         raise InvalidModelError(f"{where} is not a valid ONNX model: {_reason(error)}") from None
     if folder:
         _set_data_folder(model, folder)
+    _forget_negative_dims(model)
     _check_external_data(model, where)
     try:
         _sort(model)
@@ -192,6 +193,17 @@ def _check_external_data(model: onnx_ir.Model, where: str) -> None:
                 f"the external data file '{path}' of {where} is too short: tensor '{tensor.name}' "
                 f"ends at byte {end}, the file at {sizes[path]}"
             )
+
+
+def _forget_negative_dims(model: onnx_ir.Model) -> None:
+    """Some exporters write -1 for a dim that they do not know, which is not in the standard."""
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.outputs, *(out for node in graph for out in node.outputs)):
+            shape = value.shape
+            if shape is not None and any(isinstance(dim, int) and dim < 0 for dim in shape):
+                value.shape = onnx_ir.Shape(
+                    None if isinstance(dim, int) and dim < 0 else dim for dim in shape
+                )
 
 
 def _sort(model: onnx_ir.Model) -> None:

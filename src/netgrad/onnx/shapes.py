@@ -39,6 +39,28 @@ def infer_shapes(model: onnx_ir.Model) -> None:
         _read_back(model.graph, inferred.graph, symbols)
 
 
+def infer_shapes_anew(model: onnx_ir.Model) -> None:
+    """Infer shapes without trusting what the model says of values in between and of its outputs.
+
+    Tools that make a model's batch size dynamic often leave the former size everywhere else; a gradient
+    written for that size would be silently wrong. What the model says is taken only where nothing can be
+    inferred.
+    """
+    stated: list[tuple[onnx_ir.Value, onnx_ir.Shape]] = []
+    for graph in model.graphs():
+        for node in graph:
+            for output in node.outputs:
+                if output.shape is not None:
+                    stated.append((output, output.shape))
+                    output.shape = None
+    infer_shapes(model)
+    unknown = [(value, shape) for value, shape in stated if value.shape is None]
+    for value, shape in unknown:
+        value.shape = shape
+    if unknown:
+        infer_shapes(model)
+
+
 def _inferred(model: onnx_ir.Model) -> onnx.ModelProto | None:
     try:
         return onnx.shape_inference.infer_shapes(

@@ -197,7 +197,7 @@ def _looks_constant(value: onnx_ir.Value, *, joined: bool) -> str:
     assert tensor is not None, "an initializer has content"
     if tensor.size == 1 and CONSTANT_MARK in tensor.metadata_props:
         return "it is a constant of one element"
-    words = re.split(r"[^a-z]+", (value.name or "").lower())
+    words = re.findall(r"[a-z]+", (value.name or "").lower())
     if len(tensor.shape) == 0 and not _PARAMETER_WORDS.intersection(words[-1:]):
         return "it is a single number whose name is no parameter's"
     if tensor.size == 0:
