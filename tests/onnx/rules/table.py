@@ -107,6 +107,7 @@ class Case:
         second_order: False, with the reason in `note`, where the derivative has none.
         expected: For points where no difference exists (kinks, ties): the gradient of each input, by the
             documented convention, for a cotangent of ones.
+        symbolic: False, with the reason in a comment, where the forward model itself needs static dims.
         fan_out: False where feeding one value to both inputs leaves the operator's domain.
     """
 
@@ -123,6 +124,7 @@ class Case:
     gradient_dtype: str = "float64"
     second_order: bool = True
     expected: Sequence[Any] | None = None
+    symbolic: bool = True
     fan_out: bool = True
 
     @property
@@ -293,7 +295,7 @@ def forward_runner(case: Case, model: onnx.ModelProto) -> Runner:
 
 
 def central_differences(run: Runner, point: Arrays, cotangents: Arrays, names: Sequence[str]) -> Arrays:
-    """Gradient of sum(output * cotangent) by central differences with a step of Richardson's extrapolation."""
+    """Gradient of sum(output * cotangent) by central differences with Richardson's extrapolation."""
 
     def objective(arrays: Arrays) -> float:
         outputs = run(arrays)
