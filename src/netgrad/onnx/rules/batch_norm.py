@@ -52,7 +52,8 @@ def batch_normalization(op: RuleContext, *cotangents: Value | None) -> list[Valu
     Inference: dX = scale (var + epsilon)^(-1/2) dY, dscale = sum dY xhat, dB = sum dY,
     dmean = -dB scale (var + epsilon)^(-1/2), dvar = -dscale scale / (2 (var + epsilon)).
     Five operators serve X, scale and B: both affine maps are BatchNormalization itself, with other
-    coefficients. Composed from elementwise operators, the same takes eleven.
+    coefficients. Composed from elementwise operators, the same takes eleven, and 0.9 to 1.1 times the time
+    (forward and backward, three shapes, ONNX Runtime 1.32, 1 and 2 threads; benchmarks/normalization.py).
 
     Training: dX = scale (var + epsilon)^(-1/2) (dY - sum dY / m - xhat sum dY xhat / m). The outputs
     running_mean = momentum input_mean + (1 - momentum) mean and running_var, likewise, add
@@ -93,7 +94,15 @@ def _inference(op: RuleContext, batch: _Batch, dy: Value) -> list[Value | None]:
 
 
 def _training(op: RuleContext, batch: _Batch, cotangents: list[Value | None]) -> list[Value | None]:
-    """The gradients in training mode; benchmarks/normalization.py compares this form with others."""
+    """The gradients in training mode, 17 operators where shapes are static.
+
+    The last map, scale (var + epsilon)^(-1/2) (G - sum dY / m), is BatchNormalization in inference mode.
+    Forward and backward take 0.72 to 1.06 times the time of the same affine map in elementwise operators,
+    and 0.54 to 0.82 times that of the textbook form through xhat (benchmarks/normalization.py: three
+    shapes, ONNX Runtime 1.32, 1 and 2 threads). Training mode itself, which would give the statistics in
+    one operator, is not used: ONNX Runtime lets its outputs overwrite its inputs, and is wrong where the
+    two running statistics are one tensor.
+    """
     builder, x, scale = batch.builder, batch.x, batch.scale
     dy, drunning_mean, drunning_var = cotangents
     size = element_count(builder, x, batch.axes)

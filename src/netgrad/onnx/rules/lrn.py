@@ -43,7 +43,7 @@ def _flat(op: RuleContext, x: Value) -> Value:
 
 
 def _neighbours(op: RuleContext, x: Value, below: int, above: int, factor: float) -> Value:
-    """The C x C matrix with ``factor`` where the column is from ``below`` before to ``above`` after the row."""
+    """The C x C matrix that is ``factor`` from ``below`` columns before to ``above`` after the diagonal."""
     builder, dtype = op.builder, op.floating(x)
     channels = x.dim(1)
     if isinstance(channels, int):
