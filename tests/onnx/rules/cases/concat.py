@@ -20,7 +20,13 @@ CASES = [
     Case("Split", [normal(2, 6), constant([1, 3, 2])], {"axis": 1}, outputs=3, of=[1], note="middle used"),
     Case("Split", [normal(2, 6), constant([1, 3, 2])], {"axis": 1}, outputs=3, of=[0, 2], note="ends used"),
     Case("Split", [normal(2, 6), constant([1, 3, 2])], {"axis": 1}, outputs=3, of=[2], note="last used"),
-    Case("Split", [normal(2, 6), run_time([3, 1, 2])], {"axis": -1}, outputs=3, of=[1],
-         note="middle used, sizes at run time"),
+    Case(
+        "Split",
+        [normal(2, 6), run_time([3, 1, 2])],
+        {"axis": -1},
+        outputs=3,
+        of=[1],
+        note="middle used, sizes at run time",
+    ),
     Case("Split", [normal(2, 6), constant([0, 4, 2])], {"axis": 1}, outputs=3, note="an empty part"),
 ]

@@ -10,7 +10,9 @@ from tests.onnx.rules.table import Case, Tensor, constant, exactly, normal, run_
 def padded(pads: list[int], mode: str, axes: list[int] | None = None) -> Any:
     """NumPy's padding; a negative pad cuts off first. The reference evaluator refuses negative pads."""
 
-    def forward(x: np.ndarray, pads_again: np.ndarray, value: Any = None, axes_again: Any = None) -> np.ndarray:
+    def forward(
+        x: np.ndarray, pads_again: np.ndarray, value: Any = None, axes_again: Any = None
+    ) -> np.ndarray:
         half = len(pads) // 2
         widths = [(0, 0)] * x.ndim
         for axis, before, after in zip(axes or range(x.ndim), pads[:half], pads[half:], strict=True):
