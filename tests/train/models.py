@@ -100,7 +100,7 @@ def normalised(*, training: bool = False, shared: bool = False) -> onnx.ModelPro
     second = ["m1", "v1"] if shared else ["m2", "v2"]
     if not shared:
         weights |= {"m2": np.array([0.0, 0.5, -0.5]), "v2": np.array([1.0, 2.0, 3.0])}
-    attributes: dict[str, Any] = {"momentum": 0.8, "epsilon": 1e-3}
+    attributes: dict[str, Any] = {"momentum": 0.75, "epsilon": 2.0**-10}  # exact as float32
     if training:
         attributes["training_mode"] = 1
     more = [["", ""], ["", ""]]

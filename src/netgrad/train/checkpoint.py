@@ -111,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
 def differences(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> list[str]:
     """In what the tensors of a checkpoint differ from those that a training step has, a line each."""
     problems = [f"it has no '{name}'" for name in wanted if name not in found]
-    problems += [f"it has '{name}', which the step does not" for name in found if name not in wanted]
+    problems += [f"it has '{name}', which the step does not" for name in sorted(found) if name not in wanted]
     problems += [
         f"its '{name}' is {_say(found[name])}, the step's is {_say(wanted[name])}"
         for name in wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -177,6 +178,12 @@ class Trainer:
         self._check_fit(epochs, checkpoint, every, resume)
         if resume and checkpoint is not None and os.path.exists(checkpoint):
             self.load(checkpoint)
+        elif self.epoch >= epochs:
+            warnings.warn(
+                f"nothing to do: {self.epoch} epochs are done, and `epochs` asks for {epochs} in all",
+                NetgradWarning,
+                stacklevel=2,
+            )
         inputs = self.training_step.batch_inputs
         batches = as_batches(
             data, inputs, batch_size, seed=self.seed if shuffle else None, drop_last=drop_last
