@@ -7,6 +7,7 @@ import onnx.shape_inference
 import onnx_ir
 
 from netgrad.onnx.edit import all_values
+from netgrad.onnx.ranks import imply_ranks
 
 _UNINFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 """Operators that the standard gives no inference; their output is like their first input."""
@@ -27,6 +28,12 @@ def infer_shapes(model: onnx_ir.Model) -> None:
         for dim in value.shape or ()
         if isinstance(dim, onnx_ir.SymbolicDim)
     }
+    _infer_once(model, symbols)
+    while imply_ranks(model):  # each turn gives a rank to a value that had none
+        _infer_once(model, symbols)
+
+
+def _infer_once(model: onnx_ir.Model, symbols: set[str | None]) -> None:
     inferred = _inferred(model)
     if inferred is None:
         for graph in model.graphs():
