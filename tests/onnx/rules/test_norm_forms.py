@@ -1,0 +1,128 @@
+"""Forms of normalisations, reductions and losses: how short they are, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import pytest
+
+import netgrad
+from netgrad.core.errors import UnsupportedOperatorError
+from tests.onnx.rules.table import central_differences, on_onnxruntime
+
+CHANNELS = "float[N, 3, h, w] x, float[3] s, float[3] b, float[3] m, float[3] v"
+
+
+def _model(inputs: str, node: str, opset: int = 18) -> onnx.ModelProto:
+    text = f'<ir_version: 9, opset_import: ["": {opset}]> g ({inputs}) => (y) {{ {node} }}'
+    return onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "node", "wrt", "most"),
+    [
+        (CHANNELS, "y = BatchNormalization(x, s, b, m, v)", "x s b", 5),
+        (CHANNELS, "y = BatchNormalization(x, s, b, m, v)", "x", 1),
+        ("float[N, 8] x", "y = Softmax(x)", "x", 4),
+        ("float[N, 8] x", "y = LogSoftmax<axis = 0>(x)", "x", 4),
+        ("float[N, 8] x, float[8] s, float[8] b", "y = LayerNormalization(x, s, b)", "x s b", 14),
+        ("float[6, 8] x, int64[6] t", "y = SoftmaxCrossEntropyLoss(x, t)", "x", 5),
+        ("float[N, 8] x", "y = ReduceSum<keepdims = 1>(x)", "x", 2),
+        ("float[N, 8] x", "y = ReduceSumSquare<keepdims = 0>(x)", "x", 2),
+        ("float[N, 8] x", "y = ReduceLogSumExp<keepdims = 0>(x)", "x", 5),
+        ("float[N, 8] x", "y = ReduceMax<keepdims = 0>(x)", "x", 5),
+    ],
+)
+def test_the_backward_pass_is_short(inputs: str, node: str, wrt: str, most: int) -> None:
+    """Operators of the backward pass; in zoo models there is a normalisation behind every convolution."""
+    gradient = netgrad.grad(_model(inputs, node), wrt=wrt.split(), of="y", cotangent="input")
+    written = [node.op_type for node in gradient.graph][1:]
+    assert len(written) <= most, written
+
+
+def test_mean_variance_normalization_has_default_axes() -> None:
+    """Apart from the table, since the checker of onnx refuses a node without its axes."""
+    model = _model("float[2, 3, 2, 2] x", "y = MeanVarianceNormalization(x)")
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", 1, (2, 3, 2, 2)))
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(size=(2, 3, 2, 2)), rng.normal(size=(2, 3, 2, 2))
+    run = on_onnxruntime(ir.to_proto(netgrad.grad(model, wrt="x", cotangent="input")))
+    assert run is not None
+    got = run({"x": x.astype(np.float32), "y_grad": dy.astype(np.float32)})["x_grad"]
+
+    def forward(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        x = given["x"]
+        axes = (0, 2, 3)
+        return {"y": (x - x.mean(axes, keepdims=True)) / (x.std(axes, keepdims=True) + 1e-9)}
+
+    want = central_differences(forward, {"x": x}, {"y": dy}, ["x"])["x"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("y = LayerNormalization<axis = 1>(x, s, s)", "the rank of 'x' is unknown"),
+        ("y = BatchNormalization(x, s, s, s, s)", "the rank of 'x' is unknown"),
+        ("y = InstanceNormalization(x, s, s)", "the rank of 'x' is unknown"),
+        ("y = ReduceProd(x)", "the rank of 'x' is unknown"),
+        ("y = LpNormalization<p = 3>(x)", "p is 3"),
+    ],
+)
+def test_what_is_not_understood_is_refused(node: str, message: str) -> None:
+    model = _model("float[n] u, int64[k] shape, float[4] s", f"x = Reshape(u, shape) {node}")
+    with pytest.raises(UnsupportedOperatorError, match=re.escape(message)):
+        netgrad.grad(model, wrt="u", of="y")
+
+
+@pytest.mark.parametrize("loss", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])
+def test_an_unknown_reduction_is_refused(loss: str) -> None:
+    model = _model("float[6, 8] x, int64[6] t", f'y = {loss}<reduction = "median">(x, t)')
+    with pytest.raises(UnsupportedOperatorError, match="reduction is 'median'"):
+        netgrad.grad(model, wrt="x", of="y")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Softmax<axis = 1>(x)",
+        "LogSoftmax(x)",
+        "ReduceMean(x)",
+        "ReduceMax<keepdims = 0>(x, a)",
+        "ReduceL2(x, a)",
+        "ReduceSum<keepdims = 0>(x, a)",
+        "ReduceLogSumExp(x)",
+        "LayerNormalization(x, s, s)",
+        "LpNormalization(x)",
+    ],
+)
+def test_an_unknown_rank_is_enough(node: str) -> None:
+    """The gradient where nothing is known of x is the one where its shape is known."""
+    results = []
+    for shape in ("", "[2, 3, 4]"):
+        text = f"""<ir_version: 9, opset_import: ["": 18]>
+            g (float[24] u, int64[3] shape, float[4] s, int64[1] a) => (float z) <float{shape} x> {{
+                x = Reshape(u, shape)
+                y = {node}
+                y2 = Mul(y, y)
+                z = ReduceSum<keepdims = 0>(y2)
+            }}"""
+        model = onnx.parser.parse_model(text)
+        run = on_onnxruntime(
+            ir.to_proto(netgrad.grad(model, wrt=["u", "s"] if "s, s" in node else "u", of="z"))
+        )
+        assert run is not None
+        rng = np.random.default_rng(0)
+        given = {
+            "u": rng.normal(size=24).astype(np.float32),
+            "shape": np.array([2, 3, 4]),
+            "s": rng.normal(size=4).astype(np.float32),
+            "a": np.array([1]),
+        }
+        results.append(run(given))
+    assert np.abs(results[0]["u_grad"]).max() > 0
+    for name, expected in results[1].items():
+        np.testing.assert_allclose(results[0][name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
