@@ -35,6 +35,30 @@ def test_erf_and_gelu_are_computed_in_float64():
         (node("LRN", "x", "y", size=3, alpha=0.5), (2, 5, 3, 2)),
         (node("LRN", "x", "y", size=5, alpha=0.5, beta=0.6, bias=2.0), (1, 6, 3, 2)),
         (node("Erf", "x", "y"), ()),
+        (node("MaxPool", "x", "y", kernel_shape=[2, 3], strides=[2, 1], pads=[1, 0, 0, 2]), (2, 3, 5, 7)),
+        (node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[3, 2], ceil_mode=1), (2, 3, 5, 7)),
+        (node("MaxPool", "x", "y", kernel_shape=[3], strides=[2], auto_pad="SAME_UPPER"), (2, 3, 8)),
+        (node("MaxPool", "x", "y", kernel_shape=[2, 3, 2], auto_pad="SAME_LOWER"), (1, 2, 4, 5, 3)),
+        (node("AveragePool", "x", "y", kernel_shape=[2, 3], pads=[1, 0, 0, 2]), (2, 3, 5, 7)),
+        (
+            node("AveragePool", "x", "y", kernel_shape=[2, 3], pads=[1, 1, 0, 2], count_include_pad=1),
+            (2, 3, 5, 7),
+        ),
+        (node("AveragePool", "x", "y", kernel_shape=[2, 2], strides=[3, 2], ceil_mode=1), (2, 3, 5, 7)),
+        (
+            node(
+                "AveragePool",
+                "x",
+                "y",
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                pads=[1, 1, 1, 1],
+                ceil_mode=1,
+                count_include_pad=1,
+            ),
+            (1, 2, 6, 6),
+        ),
+        (node("AveragePool", "x", "y", kernel_shape=[2, 2], dilations=[2, 1]), (2, 3, 5, 7)),
     ],
 )
 def test_replaced_operators_agree_with_onnx_runtime(op, shape):
@@ -44,6 +68,42 @@ def test_replaced_operators_agree_with_onnx_runtime(op, shape):
     assert ours.shape == theirs.shape
     assert ours.dtype == theirs.dtype
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_max_pool_gives_the_places_of_the_maxima(order):
+    op = node(
+        "MaxPool", "x", "y i", kernel_shape=[2, 3], strides=[1, 2], pads=[1, 1, 0, 0], storage_order=order
+    )
+    proto = model([op], {"x": (FLOAT, [2, 3, 4, 5])}, {"y": FLOAT, "i": 7})
+    feeds = {"x": numbers(2, 3, 4, 5)}
+    ours, theirs = ReferenceSession(proto).run(feeds), Session(proto).run(feeds)
+    np.testing.assert_array_equal(ours["y"], theirs["y"])
+    np.testing.assert_array_equal(ours["i"], theirs["i"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attributes"),
+    [
+        ((2, 3, 7), (4, 3, 3), {}),
+        ((2, 3, 7, 5), (4, 3, 3, 2), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+        ((2, 4, 7, 5), (6, 2, 3, 2), {"group": 2, "dilations": [2, 1]}),
+        ((1, 4, 7, 5), (8, 1, 3, 2), {"group": 4, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        ((1, 4, 7, 5), (3, 4, 2, 2), {"auto_pad": "SAME_LOWER"}),
+        ((1, 4, 7, 5), (3, 4, 2, 2), {"auto_pad": "VALID"}),
+        ((1, 2, 4, 5, 3), (3, 2, 2, 3, 2), {"pads": [0, 1, 0, 1, 0, 1]}),
+    ],
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv_agrees_with_onnx_runtime(shape, kernel, attributes, bias):
+    arrays = {"x": numbers(*shape), "w": numbers(*kernel, seed=1)} | (
+        {"b": numbers(kernel[0], seed=2)} if bias else {}
+    )
+    op = node("Conv", " ".join(arrays), "y", **attributes)
+    proto = model([op], {name: (FLOAT, array.shape) for name, array in arrays.items()}, {"y": FLOAT})
+    ours, theirs = ReferenceSession(proto).run(arrays)["y"], Session(proto).run(arrays)["y"]
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_lrn_with_an_even_size_reaches_further_up():

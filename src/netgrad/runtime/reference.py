@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,65 +9,11 @@ from typing import Any
 import numpy as np
 import onnx_ir
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
 
 from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError, nearest
 from netgrad.onnx.read import ModelSource, load
+from netgrad.runtime.reference_operators import OPERATORS
 from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
-
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-class Erf(OpRun):
-    """Erf in the precision of its input; the package's own rounds to float32."""
-
-    op_domain = ""
-
-    def _run(self, x: Any) -> tuple[Any]:
-        return (np.asarray(_erf(x)).astype(x.dtype),)
-
-
-class Gelu(OpRun):
-    """Gelu in the precision of its input; the package's own is built on its Erf."""
-
-    op_domain = ""
-
-    def _run(self, x: Any, approximate: str | None = None) -> tuple[Any]:
-        if approximate == "tanh":
-            return ((x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2).astype(x.dtype),)
-        return ((x * (1 + np.asarray(_erf(x / math.sqrt(2))).astype(x.dtype)) / 2).astype(x.dtype),)
-
-
-class LogSoftmax(OpRun):
-    """LogSoftmax that stays finite; the package's own takes the logarithm of a softmax that underflows."""
-
-    op_domain = ""
-
-    def _run(self, x: Any, axis: int | None = None) -> tuple[Any]:
-        if not x.size:
-            return (x,)
-        shifted = x - x.max(axis=axis, keepdims=True)
-        return ((shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(x.dtype),)
-
-
-class LRN(OpRun):
-    """Local response normalisation over all channels; the package's own stops at the batch size."""
-
-    op_domain = ""
-
-    def _run(
-        self,
-        x: Any,
-        alpha: Any = None,  # the evaluator reads the defaults None as "an attribute of the node"
-        beta: Any = None,
-        bias: Any = None,
-        size: int | None = None,
-    ) -> tuple[Any]:
-        assert size is not None, "the standard requires it"
-        before, after = (size - 1) // 2, size // 2
-        squares = np.pad(x**2, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
-        sums = sum(squares[:, k : k + x.shape[1]] for k in range(size))
-        return ((x / (bias + alpha / size * sums) ** beta).astype(x.dtype),)
 
 
 class ReferenceSession:
@@ -95,9 +40,7 @@ class ReferenceSession:
         }
         self.outputs: dict[str, TensorSpec] = {v.name or "": spec_of(v) for v in graph.outputs}
         try:
-            self._evaluator = ReferenceEvaluator(
-                onnx_ir.to_proto(loaded), new_ops=[Erf, Gelu, LogSoftmax, LRN]
-            )
+            self._evaluator = ReferenceEvaluator(onnx_ir.to_proto(loaded), new_ops=list(OPERATORS))
         except Exception as error:  # the evaluator raises whatever it meets
             raise RuntimeFailureError(f"the reference evaluator cannot load the model: {error}") from error
 
