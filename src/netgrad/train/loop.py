@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from netgrad.core.errors import InvalidArgumentError
+from netgrad.core.errors import InvalidArgumentError, NetgradWarning
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.write import save
 from netgrad.runtime.session import Providers, Session
