@@ -111,18 +111,21 @@ def _chain(op: Operator, grads: Sequence[str]) -> Any:
 
 
 def register_test_makers(rules: RuleRegistry) -> None:
-    rules.register("Direct", _all_inputs("DirectGradient", lambda op: ()))
-    rules.register("UseInput", _all_inputs("UseInputGradient", lambda op: op.inputs))
-    rules.register("UseOutput", _all_inputs("UseOutputGradient", lambda op: op.outputs))
+    rules.register("Direct", _all_inputs("DirectGradient", lambda op: ()), dense=True)
+    rules.register("UseInput", _all_inputs("UseInputGradient", lambda op: op.inputs), dense=True)
+    rules.register("UseOutput", _all_inputs("UseOutputGradient", lambda op: op.outputs), dense=True)
     rules.no_gradient("Nogradient")
     rules.register("Pass", lambda op, grads: ([], [grads[0]] * len(op.inputs)))
-    rules.register("First", maker(_first))
+    rules.register("First", maker(_first), dense=True)
     rules.register(
-        "SparsePass", lambda op, grads: ([], [GradientSlice(op.inputs[1], grads[0]), None]), blocked=[1]
+        "SparsePass",
+        lambda op, grads: ([], [GradientSlice(op.inputs[1], grads[0]), None]),
+        blocked=[1],
+        dense=True,
     )
-    rules.register("SparseVal", maker(_sparse_val), blocked=[1])
-    rules.register("SparseLook", maker(_sparse_look), blocked=[1])
-    rules.register("Chain", maker(_chain))
+    rules.register("SparseVal", maker(_sparse_val), blocked=[1], dense=True)
+    rules.register("SparseLook", maker(_sparse_look), blocked=[1], dense=True)
+    rules.register("Chain", maker(_chain), dense=True)
     rules.zero_gradient()
     rules.stop_gradient()
 
@@ -219,7 +222,9 @@ def make_rules() -> RuleRegistry:
     rules = RuleRegistry()
     register_test_makers(rules)
     for type_, row in REAL_ROWS.items():
-        rules.register(type_, table_rule(row), blocked=BLOCKED.get(type_, ()), partial=type_ in PARTIAL)
+        rules.register(
+            type_, table_rule(row), blocked=BLOCKED.get(type_, ()), partial=type_ in PARTIAL, dense=True
+        )
     rules.register("Sum", lambda op, grads: ([], [grads[0]] * len(op.inputs)))
     rules.register("EnsureDense", _ensure_dense, value_keeping=True)
     rules.no_gradient("ConstantFill", "GivenTensorFill")

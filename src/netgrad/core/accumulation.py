@@ -229,7 +229,7 @@ class Accumulator:
         joined = self._join(slices, several, value, reader) if len(slices) > 1 else slices[0]
         if len(slices) == len(several.terms):
             return joined
-        dense = self._densify(joined, several, value, reader)
+        dense = self.densified(joined, value, reader, self._base_name(several, value))
         first = several.terms.index(slices[0])
         terms = [term for term in several.terms if isinstance(term, int)]
         return self._summed([*terms[:first], dense, *terms[first:]], several, value, reader)
@@ -267,7 +267,7 @@ class Accumulator:
     ) -> tuple[Ref, Ref]:
         """One slice with the rows of all."""
         tape = self._tape
-        words = self._sparse_words(several, value)
+        words = self._sparse_words(value)
         device = self._common_device([values for _, values in slices], value)
         counts = [0, 0]
         seen: set[Ref] = set()
@@ -288,14 +288,14 @@ class Accumulator:
             tape.claims[cell] = value
         return cells
 
-    def _densify(self, term: tuple[Ref, Ref], several: _Several, value: int, origin: int) -> Ref:
+    def densified(self, part_refs: tuple[Ref, Ref], value: int, origin: int, base: str) -> Ref:
         """A slice as a dense gradient."""
         tape = self._tape
-        part = tape.gradient(term)
-        assert isinstance(part, GradientSlice), "a slice is made dense once"
-        out = f"{self._base_name(several, value)}_dense"
-        device = tape.device_of(term[1])
-        words = self._sparse_words(several, value)
+        part = tape.gradient(part_refs)
+        assert isinstance(part, GradientSlice), "a slice has two references"
+        out = f"{base}_dense"
+        device = tape.device_of(part_refs[1])
+        words = self._sparse_words(value)
         operators = words.slice_to_dense(part, tape.reference(~value), out, device)
         return tape.append(operators, _origin(origin), device, {})[out]
 
@@ -306,14 +306,14 @@ class Accumulator:
         self._tape.rename(cell, f"_{self._tape.wishes[cell]}_autosplit_{several.renamed}")
         several.renamed += 1
 
-    def _sparse_words(self, several: _Several, value: int) -> SparseVocabulary:
+    def _sparse_words(self, value: int) -> SparseVocabulary:
         if isinstance(self._words, SparseVocabulary):
             return self._words
         raise AccumulationError(
             "they are sparse, and the dialect has no operators that add sparse gradients",
             self._versions.blobs[value],
             self._versions.numbers[value],
-            [self._operators[source] for _, source in several.history if source != NONE],
+            [self._operators[reader] for reader in self._versions.readers(value)],
         )
 
     # ---- devices ------------------------------------------------------------------------------------

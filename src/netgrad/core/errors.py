@@ -139,6 +139,8 @@ class OverwrittenBlobError(NetgradError):
         reader: Operator,
         writer: Operator,
         history: Sequence[str] = (),
+        *,
+        kept: bool = False,
     ) -> None:
         self.blob = blob
         self.needed = needed
@@ -151,7 +153,8 @@ class OverwrittenBlobError(NetgradError):
         ]
         super().__init__(
             "\n    ".join([*lines, *history]),
-            hint=f"write another blob than '{blob}', or pass overwritten='keep' to keep the value",
+            hint=f"let the operator write another blob than '{blob}'"
+            + ("" if kept else ", or pass overwritten='keep' to keep the value"),
         )
 
 

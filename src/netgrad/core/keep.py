@@ -46,11 +46,11 @@ class Keeper:
         value = self._newest_equal(value)
         if self._versions.following[value] == NONE:
             return ~value
-        if not self._keep:
+        writer = self._versions.producers[self._versions.following[value]]
+        if not self._keep or writer == self._versions.producers[value]:  # nothing comes between two outputs
             raise self._overwritten(value, reader)
         if value not in self._kept:
             blob = self._versions.blobs[value]
-            writer = self._versions.producers[self._versions.following[value]]
             device = self._versions.device_of(value)
             cell = tape.fresh(f"{blob}_kept", device)
             copies = self._words.copy(blob, tape.names[cell], device)
@@ -101,4 +101,5 @@ class Keeper:
             self._operators[reader],
             self._operators[versions.producers[versions.following[value]]],
             history,
+            kept=self._keep,
         )

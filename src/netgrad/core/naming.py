@@ -246,10 +246,10 @@ class Tape:
         if not name:
             return None
         ref = scope.get(name)
-        if ref is None:
+        if ref is None and isinstance(name, str):
             ref = scope.get(_OCCURRENCE.sub("", name))
-            if ref is None:
-                raise UnknownNameError(name, op)
+        if ref is None:
+            raise UnknownNameError(name, op)
         return ref
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:

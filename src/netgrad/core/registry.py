@@ -61,6 +61,15 @@ class ZeroFilling(Protocol):
 
 
 @runtime_checkable
+class Densifying(Protocol):
+    """A rule source some of whose rules can't take sparse output gradients."""
+
+    def needs_dense_gradients(self, op: Operator) -> bool:
+        """Whether sparse output gradients are to be made dense before the rule is asked."""
+        ...
+
+
+@runtime_checkable
 class SpecialOperators(Protocol):
     """A rule source that knows more of some operators than their rules.
 
@@ -92,6 +101,7 @@ class _Entry:
     reason: str | None
     blocked: Collection[int] | None  # None: all inputs
     partial: bool
+    dense: bool = False
 
 
 class RuleRegistry:
@@ -119,6 +129,7 @@ class RuleRegistry:
         domain: str = "",
         blocked: Collection[int] = (),
         partial: bool = False,
+        dense: bool = False,
         value_keeping: bool = False,
     ) -> Any:
         """Register the gradient rule of an operator type.
@@ -131,6 +142,8 @@ class RuleRegistry:
             blocked: Positions of inputs through which no gradient ever flows.
             partial: Whether the rule accepts None for outputs without a gradient. Otherwise it is given
                 zeros for them.
+            dense: Whether sparse output gradients are to be made dense for the rule. Otherwise it may be
+                given a `GradientSlice`.
             value_keeping: Whether the first output always has the value of the first input.
 
         Returns:
@@ -143,9 +156,10 @@ class RuleRegistry:
                 domain=domain,
                 blocked=blocked,
                 partial=partial,
+                dense=dense,
                 value_keeping=value_keeping,
             )
-        self._add(type, domain, _Entry(rule, None, frozenset(blocked), partial))
+        self._add(type, domain, _Entry(rule, None, frozenset(blocked), partial, dense))
         if value_keeping:
             self.value_keeping.add((domain, type))
         return rule
@@ -158,7 +172,7 @@ class RuleRegistry:
     def should_not_do_gradient(self, *types: str, domain: str = "") -> None:
         """Declare types that no gradient may reach: comparisons, metrics, optimizers."""
         for type_ in types:
-            self._add(type_, domain, _Entry(None, "a gradient must not reach", frozenset(), True))
+            self._add(type_, domain, _Entry(None, "gradient forbidden", frozenset(), True))
 
     def not_implemented(self, *types: str, domain: str = "", reason: str = "") -> None:
         """Declare types that have a derivative but no rule yet."""
@@ -201,6 +215,10 @@ class RuleRegistry:
     def needs_all_output_gradients(self, op: Operator) -> bool:
         """Whether the rule is given zeros for outputs without a gradient."""
         return not self._entries[op.domain, op.type].partial
+
+    def needs_dense_gradients(self, op: Operator) -> bool:
+        """Whether sparse output gradients are made dense for the rule."""
+        return self._entries[op.domain, op.type].dense
 
     def location(self, op: Operator) -> str:
         """``file:line`` of the rule for ``op``."""

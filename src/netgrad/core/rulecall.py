@@ -10,7 +10,7 @@ from netgrad.core.accumulation import Accumulator
 from netgrad.core.errors import NetgradError, RuleError
 from netgrad.core.naming import EXTERNAL, GradientRef, Ref, Reference, Tape, UnknownNameError
 from netgrad.core.operator import Gradient, GradientSlice, Operator
-from netgrad.core.registry import Located, RuleSource, ZeroFilling
+from netgrad.core.registry import Densifying, Located, RuleSource, ZeroFilling
 from netgrad.core.versions import Versions
 from netgrad.core.vocabulary import Vocabulary
 
@@ -34,6 +34,7 @@ class RuleCaller:
         self._words = vocabulary
         self._rules = rules
         self._zero_filling = rules if isinstance(rules, ZeroFilling) else None
+        self._densifying = rules if isinstance(rules, Densifying) else None
         self._sums = sums
         self._active = active
 
@@ -59,6 +60,8 @@ class RuleCaller:
         tape = self._tape
         if None in grads and self._zero_filling is not None:
             grads = self._filled(index, grads)
+        if self._densifying is not None and any(type(grad) is tuple for grad in grads):
+            grads = self._dense(index, grads)
         given = [None if grad is None else tape.gradient(grad) for grad in grads]
         written, returned = self._ask(op, index, given, wanted)
         scope = self._scope(index, given)
@@ -72,7 +75,7 @@ class RuleCaller:
         except UnknownNameError as error:
             self._blame(
                 op,
-                f"uses '{error.name}' ({error.op}), which its operator neither reads nor writes "
+                f"uses {error.name!r}, in {error.op}, which its operator neither reads nor writes "
                 f"and its gradient operators have not written before",
                 error,
             )
@@ -91,15 +94,33 @@ class RuleCaller:
         if all(grad is None for grad in grads) or not self._zero_filling.needs_all_output_gradients(op):
             return grads
         filled = list(grads)
+        versions = self._versions
         self._tape.reader = index
         for k, value in enumerate(self._versions.writes[index]):
             if filled[k] is None and value >= 0:
+                # An operator that writes a blob twice leaves only the last, of the same shape.
+                while (
+                    versions.following[value] >= 0 and versions.producers[versions.following[value]] == index
+                ):
+                    value = versions.following[value]
                 out = f"{op.outputs[k]}_grad"
                 words = self._words.zeros(self._tape.reference(~value), out, op.device)
                 cell = self._tape.append(words, index, op.device, {})[out]
                 self._tape.claims[cell] = EXTERNAL
                 filled[k] = cell
         return filled
+
+    def _dense(self, index: int, grads: Sequence[GradientRef | None]) -> Sequence[GradientRef | None]:
+        """``grads`` with dense gradients in place of slices if the rule can't take those."""
+        assert self._densifying is not None, "asked before"
+        if not self._densifying.needs_dense_gradients(self._operators[index]):
+            return grads
+        return [
+            self._sums.densified(grad, value, index, f"{self._versions.blobs[value]}_grad")
+            if isinstance(grad, tuple)
+            else grad
+            for value, grad in zip(self._versions.writes[index], grads, strict=True)
+        ]
 
     def _ask(
         self, op: Operator, index: int, given: Sequence[Gradient | None], wanted: Sequence[bool]

@@ -99,6 +99,10 @@ class Versions:
             value = self.preceding[value]
         return found
 
+    def readers(self, value: int) -> list[int]:
+        """The operators that read ``value``; for messages, since it looks at all of them."""
+        return [index for index, reads in enumerate(self.reads) if value in reads]
+
     def device_of(self, value: int) -> Any:
         """Where a value lies: at its producer, or at its first reader if it is an input of the net."""
         at = self.producers[value]
