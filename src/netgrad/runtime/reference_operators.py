@@ -221,7 +221,7 @@ class _Window:
         ]
 
     def pad(self, x: Any, fill: Any, fill_pads: Any = None) -> Any:
-        """``x`` padded by ``fill_pads`` (else ``fill``), and by ``fill`` behind where rounding up needs it."""
+        """``x`` padded with ``fill_pads`` (else ``fill``); what rounding up needs beyond, with ``fill``."""
         within = fill if fill_pads is None else fill_pads
         inner = np.pad(x, [(0, 0), (0, 0), *self._pads], constant_values=within)
         return np.pad(inner, [(0, 0), (0, 0), *((0, n) for n in self._behind)], constant_values=fill)

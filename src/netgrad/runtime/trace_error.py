@@ -10,6 +10,7 @@ import onnx_ir
 
 from netgrad.core.errors import NetgradError, RuntimeFailureError
 from netgrad.onnx.provenance import provenance_of
+from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import operator_of
 from netgrad.runtime.tensors import dtype_name, spec_of
 
@@ -52,6 +53,7 @@ def explained(model: onnx_ir.Model, text: str) -> RuntimeFailureError:
     node = node_in(model, text)
     lines = [f"ONNX Runtime: {message}"]
     if node is not None:
+        infer_shapes(model)  # so that the values of the node can be described
         lines.append(f"at {describe(node)}")
         provenance = provenance_of(node)
         if provenance is not None:
