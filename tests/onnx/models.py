@@ -34,6 +34,7 @@ def model(
     functions: Sequence[onnx.FunctionProto] = (),
     imports: Mapping[str, int] | None = None,
     ir_version: int = IR_VERSION,
+    infer: bool = True,
 ) -> onnx.ModelProto:
     """A model whose inputs have the types of examples, and their shapes, or as many dims with names."""
     infos = []
@@ -51,7 +52,7 @@ def model(
         helper.make_opsetid(domain, version) for domain, version in {"": opset, **(imports or {})}.items()
     ]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, functions=functions)
-    return onnx.shape_inference.infer_shapes(proto)
+    return onnx.shape_inference.infer_shapes(proto) if infer else proto
 
 
 def run_proto(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
