@@ -109,6 +109,58 @@ class Conv(OpRun):
         return (y,)
 
 
+class ConvTranspose(OpRun):
+    """Transposed convolution, one kernel position after the other; the package's own refuses many forms."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        x: Any,
+        w: Any,
+        b: Any = None,
+        auto_pad: Any = None,
+        dilations: Any = None,
+        group: Any = None,
+        kernel_shape: Any = None,
+        output_padding: Any = None,
+        output_shape: Any = None,
+        pads: Any = None,
+        strides: Any = None,
+    ) -> tuple[Any]:
+        groups, image, kernel = group or 1, x.shape[2:], w.shape[2:]
+        ones = [1] * len(image)
+        strides, dilations, more = strides or ones, dilations or ones, output_padding or [0] * len(image)
+        sizes = [
+            (n - 1) * s + p + (k - 1) * d + 1
+            for n, s, p, k, d in zip(image, strides, more, kernel, dilations, strict=True)
+        ]
+        wanted = list(output_shape or [])[-len(image) :]
+        if not wanted and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            wanted = [min(n * s, size) for n, s, size in zip(image, strides, sizes, strict=True)]
+        if wanted:
+            missing = [max(size - want, 0) for size, want in zip(sizes, wanted, strict=True)]
+            before = [m // 2 if auto_pad == "SAME_UPPER" else m - m // 2 for m in missing]
+        else:
+            given = (None if auto_pad == "VALID" else pads) or [0] * 2 * len(image)
+            before = given[: len(image)]
+            wanted = [n - a - z for n, a, z in zip(sizes, before, given[len(image) :], strict=True)]
+        room = [max(n, a + want) for n, a, want in zip(sizes, before, wanted, strict=True)]
+        full = np.zeros((x.shape[0], groups, w.shape[1], *room), x.dtype)
+        parts = x.reshape(x.shape[0], groups, w.shape[0] // groups, *image)
+        weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+        for position in itertools.product(*(range(k) for k in kernel)):
+            slices = [
+                slice(k * d, k * d + (n - 1) * s + 1, s)
+                for k, d, n, s in zip(position, dilations, image, strides, strict=True)
+            ]
+            weight = weights[(slice(None), slice(None), slice(None), *position)]
+            full[(..., *slices)] += np.einsum("bgc...,gcm->bgm...", parts, weight)
+        kept = [slice(a, a + want) for a, want in zip(before, wanted, strict=True)]
+        y = full.reshape(x.shape[0], groups * w.shape[1], *room)[(..., *kept)]
+        return (y if b is None else y + b.reshape(-1, *ones),)
+
+
 class MaxPool(OpRun):
     """Maximum and its place, one kernel position after the other."""
 
@@ -236,5 +288,5 @@ class _Window:
             yield padded[(slice(None), slice(None), *slices)]
 
 
-OPERATORS: tuple[type[OpRun], ...] = (AveragePool, Conv, Erf, Gelu, LRN, LogSoftmax, MaxPool)
+OPERATORS: tuple[type[OpRun], ...] = (AveragePool, Conv, ConvTranspose, Erf, Gelu, LRN, LogSoftmax, MaxPool)
 """What replaces the package's own."""
