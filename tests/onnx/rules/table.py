@@ -17,7 +17,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from netgrad.runtime.reference import LRN, Erf, Gelu, LogSoftmax
+from netgrad.runtime.reference_operators import OPERATORS
 from netgrad.transforms.grad import Gradient, differentiate
 
 Arrays = dict[str, np.ndarray]
@@ -265,7 +265,7 @@ def on_onnxruntime(model: onnx.ModelProto) -> Runner | None:
 
 def on_reference(model: onnx.ModelProto) -> Runner:
     """A runner on the standard's reference evaluator."""
-    evaluator = ReferenceEvaluator(model, new_ops=[Erf, Gelu, LogSoftmax, LRN])
+    evaluator = ReferenceEvaluator(model, new_ops=list(OPERATORS))
     names = [output.name for output in model.graph.output]
     return lambda arrays: dict(zip(names, map(np.asarray, evaluator.run(None, arrays)), strict=True))
 

@@ -71,6 +71,7 @@ not_implemented(
     *("If", "Loop", "Scan", "SequenceMap"),
     reason="a gradient would have to go through the graphs inside it",
 )
+not_implemented("LinearAttention", reason="its definition is a Scan, which has no rule yet")
 not_implemented(*("GRU", "LSTM", "RNN"), reason="recurrent layers have no rule yet")
 not_implemented(
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
@@ -82,6 +83,9 @@ not_implemented(
     *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
     reason="sampling at computed positions has no rule yet",
 )
-not_implemented("Col2Im", reason="it has no rule yet")
+not_implemented(
+    *("Col2Im", "CumProd", "TensorScatter"),
+    reason="it has no rule yet",
+)
 not_implemented("Det", reason="the derivative of a determinant needs a matrix inverse")
 not_implemented("Unique", reason="the gradient of its first output has no rule yet")

@@ -13,6 +13,20 @@ def up(*sizes: int) -> Tensor:
     return constant(sizes)
 
 
+def grid_2d(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Centres of the pixels, from -1 to 1."""
+    axes = [(np.arange(n) + 0.5) * 2 / n - 1 for n in size[2:]]
+    y, x = np.meshgrid(*axes, indexing="ij")
+    return np.einsum("nij,hwj->nhwi", theta, np.stack([x, y, np.ones_like(x)], axis=-1))
+
+
+def grid_3d(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Corners at -1 and 1."""
+    axes = [np.linspace(-1, 1, n) for n in size[2:]]
+    z, y, x = np.meshgrid(*axes, indexing="ij")
+    return np.einsum("nij,dhwj->ndhwi", theta, np.stack([x, y, z, np.ones_like(x)], axis=-1))
+
+
 NEAREST = [
     ("half_pixel", "round_prefer_floor"),
     ("half_pixel", "round_prefer_ceil"),
@@ -119,5 +133,13 @@ CASES = [
             "axes": [2, 3],
         },
         note="a region that reaches outside",
+    ),
+    Case("AffineGrid", [normal(2, 2, 3), constant([2, 1, 3, 4])], opset=20, forward=grid_2d),
+    Case(
+        "AffineGrid",
+        [normal(1, 3, 4), constant([1, 1, 2, 3, 2])],
+        {"align_corners": 1},
+        opset=20,
+        forward=grid_3d,
     ),
 ]

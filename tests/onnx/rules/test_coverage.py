@@ -1,0 +1,65 @@
+"""Every operator of the installed onnx is exactly one of five things, and what has a gradient has rows."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import onnx
+import pytest
+
+import netgrad.onnx.rules  # noqa: F401  registers all declarations
+from netgrad.onnx.rules.declaration import Kind, declarations
+from tests.onnx.rules import cases
+
+SCHEMAS: dict[str, onnx.defs.OpSchema] = {
+    schema.name: onnx.defs.get_schema(schema.name)
+    for schema in onnx.defs.get_all_schemas()
+    if schema.domain == "" and not schema.deprecated
+}
+DECLARED = {name: declared for (domain, name), declared in declarations().items() if not domain}
+WITH_ROWS = {
+    row.type
+    for module in pkgutil.iter_modules(cases.__path__)
+    for row in importlib.import_module(f"{cases.__name__}.{module.name}").CASES
+}
+
+# What a later version may well have; an operator leaves this list when its rule is written.
+NOT_IMPLEMENTED = {
+    *("If", "Loop", "Scan", "SequenceMap", "LinearAttention"),
+    *("GRU", "LSTM", "RNN"),
+    *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
+    *("SplitToSequence", "Optional", "OptionalGetElement"),
+    *("DFT", "STFT", "Col2Im", "Det", "Unique", "CumProd", "TensorScatter"),
+    *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
+}
+
+
+def _kind(name: str) -> str:
+    declared = DECLARED.get(name)
+    if declared is not None:
+        return declared.kind.value
+    schema = SCHEMAS[name]
+    has_body = schema.has_function or schema.has_context_dependent_function
+    return "expanded" if has_body else "unknown"
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_every_operator_is_accounted_for(name: str) -> None:
+    kind = _kind(name)
+    assert kind != "unknown", f"{name}: write a rule, or declare why it has none"
+    if kind in ("rule", "expanded"):
+        assert name in WITH_ROWS, f"{name} ({kind}) has no row in the table"
+    else:
+        assert name not in WITH_ROWS, f"{name} has rows, but is declared {kind}"
+        assert DECLARED[name].reason, f"{name} is declared {kind} without a reason"
+
+
+def test_what_is_not_implemented_is_known() -> None:
+    declared = {name for name, declared in DECLARED.items() if declared.kind is Kind.NOT_IMPLEMENTED}
+    assert declared == NOT_IMPLEMENTED
+
+
+def test_nothing_is_declared_that_does_not_exist() -> None:
+    assert set(DECLARED) <= set(SCHEMAS)
+    assert set(SCHEMAS) >= WITH_ROWS
