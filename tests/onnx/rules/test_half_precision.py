@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnx_ir as ir
 import pytest
 
@@ -99,3 +100,32 @@ def test_float16_agrees_with_float32(case: Case) -> None:
         assert scale > 0
         error = np.abs(got[name].astype(np.float64) - expected).max() / scale
         assert error < TOLERANCE, f"{name}: {error:.1e}"
+
+
+def test_batch_normalization_with_float32_statistics_of_a_float16_batch() -> None:
+    """The standard lets X, scale and the statistics have types of their own; each gradient has its primal's."""
+    text = """<ir_version: 9, opset_import: ["": 18]>
+        g (float16[4, 3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float16[4, 3] y)
+        { y = BatchNormalization(x, s, b, m, v) }"""
+    gradient = differentiate(onnx.parser.parse_model(text), wrt=list("xsbmv"), cotangent="input")
+    proto = ir.to_proto(gradient.model)
+    onnx.checker.check_model(proto, full_check=True)
+    run = on_onnxruntime(proto)
+    assert run is not None
+    rng = np.random.default_rng(0)
+    x, dy = (rng.normal(size=(4, 3)).astype(np.float16) for _ in range(2))
+    scale, bias, mean, var = (rng.uniform(0.5, 2, 3).astype(np.float32) for _ in range(4))
+    got = run({"x": x, "s": scale, "b": bias, "m": mean, "v": var, "y_grad": dy})
+    deviation = np.sqrt(var + 1e-5)
+    dscale = (dy.astype(np.float64) * (x - mean) / deviation).sum(0)
+    want = {
+        "x": dy * scale / deviation,
+        "s": dscale,
+        "b": dy.astype(np.float64).sum(0),
+        "m": -(dy.astype(np.float64) * scale / deviation).sum(0),
+        "v": -dscale * scale / (2 * (var + 1e-5)),
+    }
+    for name, expected in want.items():
+        result = got[gradient.outputs[name]]
+        assert result.dtype == (np.float16 if name == "x" else np.float32)
+        np.testing.assert_allclose(result, expected, rtol=TOLERANCE, atol=1e-3, err_msg=name)

@@ -63,11 +63,12 @@ def batch_normalization(op: RuleContext, *cotangents: Value | None) -> list[Valu
     as in the forward operator, and not squared.
     """
     builder = op.builder
-    x, scale, mean, var = (widened(builder, op.required(k)) for k in (0, 1, 3, 4))
+    x = widened(builder, op.input)  # the other inputs may be of other types
+    scale, mean, var = (builder.cast(op.required(k), op.floating(x)) for k in (1, 3, 4))
     rank = op.rank(x)
     axes = tuple(axis for axis in range(rank) if axis != 1)
     batch = _Batch(builder, x, scale, mean, var, op.attribute("epsilon"), axes, rank)
-    given = [None if cotangent is None else widened(builder, cotangent) for cotangent in cotangents]
+    given = [None if dy is None else builder.cast(dy, op.floating(x)) for dy in cotangents]
     if op.attribute("training_mode"):
         return _training(op, batch, [*given, None, None][:3])
     dy = given[0]

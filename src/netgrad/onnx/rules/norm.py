@@ -129,7 +129,8 @@ def rms_normalization(op: RuleContext, dy: Value) -> tuple[Value, Value]:
     "Root mean square layer normalization", https://arxiv.org/abs/1910.07467.
     """
     builder = op.builder
-    x, scale, dy = widened(builder, op.input), widened(builder, op.required(1)), widened(builder, dy)
+    x = widened(builder, op.input)  # scale and Y may be of another type
+    scale, dy = builder.cast(op.required(1), op.floating(x)), builder.cast(dy, op.floating(x))
     axes = _last_axes(op)
     inverse = reciprocal_deviation(builder, x * x, axes, op.attribute("epsilon"))
     xhat = builder.assume_like(x * inverse, x)
