@@ -103,7 +103,7 @@ def test_float16_agrees_with_float32(case: Case) -> None:
 
 
 def test_batch_normalization_with_float32_statistics_of_a_float16_batch() -> None:
-    """The standard lets X, scale and the statistics have types of their own; each gradient has its primal's."""
+    """X, scale and the statistics may have types of their own; each gradient has its primal's."""
     text = """<ir_version: 9, opset_import: ["": 18]>
         g (float16[4, 3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float16[4, 3] y)
         { y = BatchNormalization(x, s, b, m, v) }"""

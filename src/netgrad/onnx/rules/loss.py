@@ -4,8 +4,6 @@ Scores have the shape (N, C, D1, ..., Dk) and labels (N, D1, ..., Dk). Item i, a
 the label t_i and the weight w_i: the weight of its class, or 1; 0 where t_i is ``ignore_index``. With
 l_i = -log_prob[t_i], the loss is w_i l_i, or the sum of these, or that sum divided by W = sum w_i.
 
-Kink: where the mean is 0/0 because every item is ignored, the gradient is 0.
-
 Half precision is computed in float32.
 """
 
@@ -119,6 +117,7 @@ def negative_log_likelihood_loss(op: RuleContext, dloss: Value) -> list[Value | 
     """L = w_i l_i, reduced; dlog_prob is -w_i dL (times 1/W for a mean) at the labels, 0 elsewhere.
 
     dweights[c] sums dL l_i over the items with label c; for a mean, dL (l_i - L) / W.
+    Kink: where the mean is 0/0 because every item is ignored, the gradient is 0.
     """
     builder = op.builder
     log_prob, dloss = widened(builder, op.input), widened(builder, dloss)
@@ -148,6 +147,7 @@ def softmax_cross_entropy_loss(op: RuleContext, *cotangents: Value | None) -> li
     dscores = w_i dL (e^log_prob - onehot(t_i)), times 1/W for a mean; a gradient at log_prob itself adds
     dlog_prob - e^log_prob sum_c dlog_prob. dweights as for NegativeLogLikelihoodLoss.
     No exponent is above 0, so that no score overflows.
+    Kink: where the mean is 0/0 because every item is ignored, the gradient is 0.
     """
     builder = op.builder
     dloss, dlog_prob = (
