@@ -56,6 +56,20 @@ def test_a_fused_node_leads_back_to_the_one_it_came_from():
     )
 
 
+def test_a_rewritten_node_leads_back_to_the_one_whose_output_it_is_called_after():
+    proto = model(
+        [
+            node("Relu", "x", "r", "relu"),
+            node("Conv", "r w", "c", "stem", group=2),
+            node("Relu", "c", "y", "end"),
+        ],
+        {"x": (FLOAT, ["N", 8, "H", "W"])},
+        {"y": FLOAT},
+        {"w": numbers(16, 8, 3, 3)},
+    )
+    assert "at Conv node 'stem'" in failure(proto, {"x": numbers(1, 8, 4, 5)})
+
+
 def test_a_generated_node_leads_back_to_its_forward_node_and_rule():
     proto = model(
         [node("Conv", "x w", "y", "n1")],

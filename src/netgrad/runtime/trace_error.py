@@ -23,6 +23,8 @@ _NAME_PATTERNS = (
 )
 """The ways in which ONNX Runtime's messages give a node's name."""
 
+_RUNNING = re.compile(r"while running (\w+) node")
+
 _KERNEL = re.compile(r"onnxruntime::(\w+)(?:<[^>]*>)?::\1\(")
 """A kernel's constructor in a message; its class is mostly called as its operator type."""
 
@@ -82,18 +84,20 @@ def _with_type(value: onnx_ir.Value) -> str:
 def node_in(model: onnx_ir.Model, text: str) -> onnx_ir.Node | None:
     """The node of ``model`` that ``text`` names, or None.
 
-    Nodes that ONNX Runtime fused or inserted carry the name of one they replace with something added
-    (``fc1/MatMulAddFusion``): the longest node name that such a name contains is taken.
+    Nodes that ONNX Runtime fused or rewrote carry the name of one they replace, or of its output, with
+    something added (``fc1/MatMulAddFusion``, ``h_nchwc``): the longest that such a name contains is taken.
     """
     nodes = {node.name: node for graph in model.graphs() for node in graph if node.name}
     named = [match for pattern in _NAME_PATTERNS for match in pattern.findall(text)]
     for name in named:
         if name in nodes:
             return nodes[name]
+    outputs = {value.name: node for node in nodes.values() for value in node.outputs if value.name}
     for name in named:
-        parts = [known for known in nodes if re.search(rf"(?<!\w){re.escape(known)}(?!\w)", name)]
-        if parts:
-            return nodes[max(parts, key=len)]
+        for known in (nodes, outputs):
+            parts = [part for part in known if re.search(rf"(?<!\w){re.escape(part)}(?![^\W_])", name)]
+            if parts:
+                return _of_type(known[max(parts, key=len)], _RUNNING.findall(text))
     for op_type in _KERNEL.findall(
         text
     ):  # a kernel that refuses its attributes does not know its node's name
@@ -101,6 +105,14 @@ def node_in(model: onnx_ir.Model, text: str) -> onnx_ir.Node | None:
         if len(of_type) == 1:
             return of_type[0]
     return None
+
+
+def _of_type(node: onnx_ir.Node, types: list[str]) -> onnx_ir.Node:
+    """``node``, or the one before it that was fused with it and is of the type that was running."""
+    if node.op_type in types:
+        return node
+    before = [value.producer() for value in node.inputs if value is not None]
+    return next((other for other in before if other is not None and other.op_type in types), node)
 
 
 def _hint(message: str, node: onnx_ir.Node | None) -> str:
