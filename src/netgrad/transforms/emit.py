@@ -13,19 +13,23 @@ from netgrad.onnx.provenance import Provenance, record
 
 
 class NameAuthority:
-    """Gives out names that are free in one graph; a taken name gets a numbered suffix."""
+    """Gives out names that are free in one graph; a taken name gets a numbered suffix.
+
+    Attributes:
+        taken: The names that are in use.
+    """
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+        self.taken = set(taken)
         self._next: dict[str, int] = {}
 
     def unique(self, wish: str) -> str:
         """``wish`` if it is free, else ``wish_1``, ``wish_2``, ...; the answer is taken from then on."""
         name = wish
-        while name in self._taken:
+        while name in self.taken:
             self._next[wish] = self._next.get(wish, 0) + 1
             name = f"{wish}_{self._next[wish]}"
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
 

@@ -24,7 +24,7 @@ from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
-from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.select import as_names, float_value, targets_of
 
@@ -130,7 +130,8 @@ def differentiate(
     names = named or weight_names(prepared.model)
     if not names:
         raise InvalidArgumentError(
-            "the model has no weights to differentiate by default\nhint: name inputs or initializers in `wrt`"
+            "the model has no weights to differentiate by default",
+            hint="name inputs or initializers in `wrt`",
         )
     for name in names:
         float_value(graph, name, "wrt")
@@ -147,8 +148,8 @@ def differentiate(
     types = value_types(graph, names)
     operators = operators_of(graph)
     rules = OnnxRules(types, opset, overrides, singularities(operators, types))
-    taken = all_names(graph)
-    seeds = {name: _free(f"{name}_grad", taken) for name in targets} if cotangent == "input" else {}
+    free = NameAuthority(all_names(graph))
+    seeds = {name: free.unique(f"{name}_grad") for name in targets} if cotangent == "input" else {}
     backward = backward_pass(
         operators,
         {name: seeds.get(name) for name in targets},
@@ -157,7 +158,7 @@ def differentiate(
         accumulation=accumulation,
         vocabulary=OnnxVocabulary(types, opset),
         single_assignment=True,
-        reserved=taken,
+        reserved=free.taken,
     )
     outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
     drop_unread(added)
@@ -171,16 +172,6 @@ def differentiate(
         rules,
         tuple(unreached),
     )
-
-
-def _free(wish: str, taken: set[str]) -> str:
-    """A name that is not in ``taken``, which it joins."""
-    name, count = wish, 0
-    while name in taken:
-        count += 1
-        name = f"{wish}_{count}"
-    taken.add(name)
-    return name
 
 
 def _expand_composites(
@@ -245,17 +236,17 @@ def _write(
     outputs: dict[str, str] = {}
     unreached: list[str] = []
     standing = set(graph.outputs)
-    taken = all_names(graph)
+    free = NameAuthority(all_names(graph))
     for name in names:
         gradient = backward.gradients.get(name)
         if gradient is None:
             unreached.append(name)
-            blob = _free(f"{name}_grad/zeros", taken)
+            blob = free.unique(f"{name}_grad/zeros")
             for op in vocabulary.zeros(name, blob):
                 emitter.emit(op, None)
         else:
             blob = str(gradient)
-        value = _as_output(emitter, emitter.values[blob], f"{name}_grad", taken, standing)
+        value = _as_output(emitter, emitter.values[blob], f"{name}_grad", free, standing)
         value.type, value.shape = values[name].type, _copied(values[name].shape)
         standing.add(value)
         graph.outputs.append(value)
@@ -269,14 +260,14 @@ def _copied(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def _as_output(
-    emitter: Emitter, value: ir.Value, wish: str, taken: set[str], standing: set[ir.Value]
+    emitter: Emitter, value: ir.Value, wish: str, free: NameAuthority, standing: set[ir.Value]
 ) -> ir.Value:
     """``value`` under the name ``wish``: renamed if it is free to be, else copied."""
     graph = emitter.graph
     free_to_rename = value.producer() in emitter.generated and value not in standing
     if free_to_rename and re.fullmatch(rf"{re.escape(wish)}(_\d+)?", value.name or ""):
         return value
-    name = _free(wish, taken)
+    name = free.unique(wish)
     if free_to_rename:
         value.name = name
         return value

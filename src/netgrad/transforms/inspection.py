@@ -144,7 +144,7 @@ class Inspection:
             self._parameters(),
             self._accumulations(),
             _list("prepared", self.actions),
-            [f"no gradient: {self.problem}"] if self.problem else [],
+            self._problem(),
         ]
         return "\n".join(line for section in sections for line in section)
 
@@ -172,6 +172,13 @@ class Inspection:
             "parameters": [{**asdict(info), "shape": list(info.shape)} for info in self.parameters],
             "actions": list(self.actions),
         }
+
+    def _problem(self) -> list[str]:
+        if not self.problem:
+            return []
+        lines = f"no gradient: {self.problem}".splitlines()
+        hidden = len(lines) - _LISTED
+        return ["", *lines[:_LISTED], *([f"  and {hidden} more lines (see --json)"] if hidden > 0 else [])]
 
     def _sizes(self) -> list[str]:
         nodes = f"{self.given_nodes} nodes, {self.prepared_nodes} prepared"

@@ -47,10 +47,11 @@ def localise(
     forward = _forward(problem.gradient)
     active = _active(forward, wrong, set(problem.gradient.seeds))
     culprits: list[Culprit] = []
-    for node in forward:
-        if not any(value.name in active for value in node.outputs):
-            continue
-        culprits += _alone(problem, node, active, overrides, seed, tolerance)
+    tried = [node for node in forward if any(value.name in active for value in node.outputs)]
+    names = {name for node in tried for name in operator_of(node).inputs if name}
+    arrays = values_at(problem.gradient.model, _all_inputs(problem), sorted(names))
+    for node in tried:
+        culprits += _alone(problem, node, arrays, active, overrides, seed, tolerance)
         if len(culprits) >= _ENOUGH:
             return replace(report, culprits=tuple(culprits), note="the search ended here; there may be more")
     note = "" if culprits else _between(problem, forward, active, overrides, seed, tolerance)
@@ -88,6 +89,7 @@ def _is_float(value: onnx_ir.Value) -> bool:
 def _alone(
     problem: Problem,
     node: onnx_ir.Node,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
     active: set[str],
     overrides: Overrides | None,
     seed: int,
@@ -95,13 +97,11 @@ def _alone(
 ) -> list[Culprit]:
     """The inputs of ``node`` for which its gradient is wrong by itself."""
     op = operator_of(node)
-    names = [name for name in dict.fromkeys(op.inputs) if name]
     targets = [name for name in op.outputs if name in active]
-    wrt = [name for name in names if name in active]
+    wrt = [name for name in dict.fromkeys(op.inputs) if name in active]
     if not wrt or not targets:
         return []
     try:
-        arrays = values_at(problem.gradient.model, _all_inputs(problem), names)
         single = _single(problem.gradient.model, node, arrays, set(wrt))
         feeds = {value.name or "": arrays[value.name or ""] for value in single.graph.inputs}
         found = compare(pose(single, feeds, wrt, targets, seed, overrides), seed=seed, tolerance=tolerance)

@@ -39,8 +39,8 @@ def float_value(graph: ir.Graph, name: str, what: str) -> ir.Value:
     if value is None:
         outside = [v.name for v in [*graph.inputs, *graph.initializers.values(), *graph.outputs] if v.name]
         raise InvalidArgumentError(
-            f"`{what}` names '{name}', which the model does not have{nearest(name, values)}"
-            f"\nhint: the model's inputs, initializers and outputs are {listed(dict.fromkeys(outside))}"
+            f"`{what}` names '{name}', which the model does not have{nearest(name, values)}",
+            hint=f"the model's inputs, initializers and outputs are {listed(dict.fromkeys(outside))}",
         )
     dtype = value.dtype if value.const_value is None else value.const_value.dtype
     if dtype is not None and dtype not in FLOATING:
@@ -63,8 +63,8 @@ def default_target(graph: ir.Graph) -> str:
     if not names:
         raise InvalidArgumentError("the model has no floating-point output to differentiate")
     raise InvalidArgumentError(
-        f"the model has {len(names)} floating-point outputs: say with `of` which one to differentiate"
-        f"\nhint: the outputs are {listed(names)}"
+        f"the model has {len(names)} floating-point outputs: say with `of` which one to differentiate",
+        hint=f"the outputs are {listed(names)}",
     )
 
 
