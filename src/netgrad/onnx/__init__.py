@@ -1,0 +1,1 @@
+"""Reading, preparing and writing ONNX models; their nodes as operators; the node builder."""

@@ -1,0 +1,1 @@
+"""Net to net: the gradient, its check, and the inspection of what stands behind it."""
