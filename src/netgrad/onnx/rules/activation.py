@@ -1,7 +1,8 @@
 """Gradient rules of activation functions.
 
 The choice between the branches of a function is a product with a mask of zeros and ones
-(`RuleContext.masked`) or a bound (Min, Max), not Where, which takes about ten times as long on ONNX Runtime.
+(`RuleContext.masked`) or a bound (Min, Max), not Where of tensors, which takes ten times as long or more on ONNX Runtime
+(`benchmarks/activation.py`).
 """
 
 from __future__ import annotations
@@ -22,17 +23,12 @@ def _nonzero(op: RuleContext, x: Value) -> Value:
     return op.emit("Cast", x, to=int(ir.DataType.BOOL))
 
 
-def _step(op: RuleContext, x: Value) -> Value:
-    """1 where ``x`` > 0, else 0, in the element type of ``x``."""
-    return op.emit("Cast", x > 0, to=int(op.floating(x)))
-
-
 def _select(op: RuleContext, x: Value, above: float, below: float) -> Value:
-    """The number ``above`` where ``x`` > 0, else ``below``."""
-    step = _step(op, x)
+    """The number ``above`` where ``x`` > 0, else ``below``, in the element type of ``x``."""
+    positive = x > 0
     if above == 1 and 0 <= below <= 1:
-        return op.emit("Max", step, op.builder.scalar(below, x))
-    return step * (above - below) + below
+        return op.emit("Max", op.emit("Cast", positive, to=int(op.floating(x))), op.builder.scalar(below, x))
+    return op.builder.where(positive, op.builder.scalar(above, x), below)
 
 
 @rule("Relu")
@@ -50,7 +46,9 @@ def leaky_relu(op: RuleContext, dy: Value) -> Value:
 
     Kink: a at X = 0.
     """
-    return dy * _select(op, op.input, 1.0, op.attribute("alpha"))
+    alpha = op.attribute("alpha")
+    # With a >= 0, Y has the sign of X; using Y alone leaves ONNX Runtime free to fuse X away.
+    return dy * _select(op, op.output if alpha >= 0 else op.input, 1.0, alpha)
 
 
 @rule("PRelu", broadcasts=True)
@@ -108,6 +106,15 @@ def hard_swish(op: RuleContext, dy: Value) -> Value:
 # ---- exponential branches ----------------------------------------------------------------------------
 
 
+def _slope(op: RuleContext, above: float, below: float) -> Value:
+    """``above`` where X > 0, else Y + ``below``, where Y = ``above`` X for X > 0."""
+    if above > 0 and below >= 0:
+        # Y has the sign of X, and a choice between two numbers is much faster than one with a tensor.
+        negative = op.emit("Min", op.output, op.builder.scalar(0.0, op.output))
+        return negative + _select(op, op.output, above, below)
+    return op.builder.where(op.input > 0, above, op.output + below)
+
+
 @rule("Elu", attributes=("alpha",))
 def elu(op: RuleContext, dy: Value) -> Value:
     """Y = X where X > 0, else a (e^X - 1); dX = dY where X > 0, else dY (Y + a).
@@ -117,7 +124,7 @@ def elu(op: RuleContext, dy: Value) -> Value:
     alpha = op.attribute("alpha")
     if alpha == 1:
         return dy * (op.emit("Min", op.output, op.builder.scalar(0.0, dy)) + 1)
-    return dy * op.builder.where(op.input > 0, 1, op.output + alpha)
+    return dy * _slope(op, 1.0, alpha)
 
 
 @rule("Selu", attributes=("alpha", "gamma"))
@@ -127,7 +134,7 @@ def selu(op: RuleContext, dy: Value) -> Value:
     Kink: g a at X = 0.
     """
     gamma, alpha = op.attribute("gamma"), op.attribute("alpha")
-    return dy * op.builder.where(op.input > 0, gamma, op.output + gamma * alpha)
+    return dy * _slope(op, gamma, gamma * alpha)
 
 
 @rule("Celu", attributes=("alpha",))
