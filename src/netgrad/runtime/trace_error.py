@@ -98,9 +98,8 @@ def node_in(model: onnx_ir.Model, text: str) -> onnx_ir.Node | None:
             parts = [part for part in known if re.search(rf"(?<!\w){re.escape(part)}(?![^\W_])", name)]
             if parts:
                 return _of_type(known[max(parts, key=len)], _RUNNING.findall(text))
-    for op_type in _KERNEL.findall(
-        text
-    ):  # a kernel that refuses its attributes does not know its node's name
+    # a kernel that refuses its attributes when it is made does not know its node's name
+    for op_type in _KERNEL.findall(text):
         of_type = [node for node in nodes.values() if node.op_type == op_type]
         if len(of_type) == 1:
             return of_type[0]
