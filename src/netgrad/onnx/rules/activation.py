@@ -1,8 +1,8 @@
 """Gradient rules of activation functions.
 
 The choice between the branches of a function is a product with a mask of zeros and ones
-(`RuleContext.masked`) or a bound (Min, Max), not Where of tensors, which takes ten times as long or more on ONNX Runtime
-(`benchmarks/activation.py`).
+(`RuleContext.masked`) or a bound (Min, Max), not Where of tensors, which takes ten times as long or more on
+ONNX Runtime (`benchmarks/activation.py`).
 """
 
 from __future__ import annotations
