@@ -1,0 +1,75 @@
+"""The form of what elementwise rules write: short where much is known, refused where it is not understood."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import parser
+
+from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.transforms.grad import grad
+
+
+def _model(body: str, opset: int = 20, initializers: str = "", x: str = "float[2, 3] x") -> onnx.ModelProto:
+    text = f'<ir_version: 10, opset_import: ["": {opset}]> g ({x}) => (float[N, M] y) <{initializers}>'
+    return onnx.shape_inference.infer_shapes(parser.parse_model(f"{text} {{ {body} }}"))
+
+
+def _added(body: str, **options: str | int) -> list[str]:
+    """Operator types of the gradient's nodes, with the cotangent as an input."""
+    result = grad(_model(body, **options), wrt=["x"], of="y", cotangent="input")  # type: ignore[arg-type]
+    forward = len(_model(body, **options).graph.node)  # type: ignore[arg-type]
+    return [node.op_type for node in result.graph][forward:]
+
+
+@pytest.mark.parametrize(
+    ("body", "types"),
+    [
+        ("y = Relu(x)", ["Cast", "Cast", "Mul"]),
+        ("y = LeakyRelu(x)", ["Greater", "Cast", "Max", "Mul"]),
+        ("y = Elu(x)", ["Min", "Add", "Mul"]),
+        ("y = Elu <alpha = 0.5> (x)", ["Min", "Greater", "Cast", "Max", "Add", "Mul"]),
+        ("y = Softplus(x)", ["Sigmoid", "Mul"]),
+        ("y = Exp(x)", ["Mul"]),
+        ("y = Identity(x)", ["Identity"]),
+        ("y = Dropout(x)", ["Identity"]),
+        ("y = Clip(x)", ["Identity"]),
+        ("y = Clip(x, low)", ["Equal", "Cast", "Mul"]),
+        ("y = Max(x, low)", ["Equal", "Cast", "Mul"]),
+        ("y = Where(c, x, low)", ["Cast", "Mul"]),
+        ("y = Pow(x, two)", ["Add", "Mul"]),
+        ("y = Mul(x, two)", ["Mul"]),
+        ("y = Div(x, two)", ["Div"]),
+        ("y = Add(x, two)", ["Identity"]),
+    ],
+)
+def test_the_short_form(body: str, types: list[str]) -> None:
+    initializers = "float low = {0.5}, float two = {2.0}, bool[3] c = {1, 0, 1}"
+    assert sorted(_added(body, initializers=initializers)) == sorted(types)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ('y = Gelu <approximate = "cubic"> (x)', ["Gelu", "cubic"]),
+        (
+            'y = Resize <keep_aspect_ratio_policy = "not_larger"> (x, , , sizes)',
+            ["Resize", "keep_aspect_ratio_policy"],
+        ),
+    ],
+)
+def test_what_is_not_understood_is_refused(body: str, names: list[str]) -> None:
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        grad(_model(body, initializers="int64[2] sizes = {4, 5}"), wrt=["x"], of="y")
+    for name in names:
+        assert name in str(caught.value)
+
+
+def test_scales_by_block_are_refused() -> None:
+    model = _model(
+        "y = DequantizeLinear <axis = 1, block_size = 2> (q, x)",
+        opset=21,
+        initializers="uint8[2, 6] q = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}",
+    )
+    with pytest.raises(UnsupportedOperatorError, match="block_size"):
+        grad(model, wrt=["x"], of="y")
