@@ -123,7 +123,7 @@ def pow_(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]:
     B = 0 or B >= 1.
 
     Kink: dB = 0 where X <= 0. At X = 0 that is the limit for B > 0; for X < 0 the power exists at integer B
-    only and has no derivative by B. B = 1/2 follows Sqrt.
+    only and has no derivative by B. A constant B = 1/2 follows Sqrt.
     """
     db = None
     if op.wants(1):
