@@ -194,7 +194,11 @@ def check_numbers(
 
     check_reads([*result.forward, *result.operators], [*given.values, *extra])
     check_untouched(result.operators, {*names, *extra})
+    lies: dict[str, Any] = {}
     for op in result.operators:
+        if op.type in ("Sum", "Concat"):
+            assert all(lies.get(name, op.device) == op.device for name in op.inputs), f"{op} on {op.device}"
+        lies.update(dict.fromkeys(op.outputs, op.device))
         if op.type == "Sum" and op.outputs[0] in op.inputs:
             assert op.inputs.index(op.outputs[0]) == 0, f"{op} is in place on a later operand"
             assert op.inputs.count(op.outputs[0]) == 1, f"{op} overwrites what it still reads"

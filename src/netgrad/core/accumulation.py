@@ -206,9 +206,11 @@ class Accumulator:
         assert isinstance(partial, int), "the partial sum is dense"
         if not tape.is_cell_of(cell, value) or tape.last_reads[cell] != 2 * tape.writers[cell] + 1:
             return False
+        position = tape.writers[cell]
+        if partial >= 0 and tape.writers[partial] >= position:
+            return False
         if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
             return False
-        position = tape.writers[cell]
         name = tape.reference(partial)
         folded = self._words.fold(tape.operators[position], tape.writes[position].index(cell), name)
         if folded is None:
