@@ -93,13 +93,15 @@ class Conv(OpRun):
         window = _Window(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad, False)
         padded = window.pad(x, 0)
         # kernel positions in front of channels, as the columns have them
-        kernels = np.moveaxis(w.reshape(groups, w.shape[0] // groups, w.shape[1], -1), 3, 2)
+        positions = math.prod(w.shape[2:])
+        kernels = np.moveaxis(w.reshape(groups, w.shape[0] // groups, w.shape[1], positions), 3, 2)
         y = np.zeros((x.shape[0], groups, kernels.shape[1], math.prod(window.output)), x.dtype)
         parts = window.parts(padded)
         at_once = max(1, _COLUMNS // max(1, x.shape[0] * x.shape[1] * y.shape[3]))
         for start in range(0, kernels.shape[2], at_once):
             columns = [
-                part.reshape(x.shape[0], groups, w.shape[1], -1) for part in itertools.islice(parts, at_once)
+                part.reshape(x.shape[0], groups, w.shape[1], y.shape[3])
+                for part in itertools.islice(parts, at_once)
             ]
             weights = kernels[:, :, start : start + at_once].reshape(groups, kernels.shape[1], -1)
             y += np.matmul(weights, np.concatenate(columns, axis=2))
@@ -146,7 +148,7 @@ class ConvTranspose(OpRun):
             before = given[: len(image)]
             wanted = [n - a - z for n, a, z in zip(sizes, before, given[len(image) :], strict=True)]
         room = [max(n, a + want) for n, a, want in zip(sizes, before, wanted, strict=True)]
-        full = np.zeros((x.shape[0], groups, w.shape[1], *room), x.dtype)
+        full: Any = np.zeros((x.shape[0], groups, w.shape[1], *room), x.dtype)
         parts = x.reshape(x.shape[0], groups, w.shape[0] // groups, *image)
         weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
         for position in itertools.product(*(range(k) for k in kernel)):
