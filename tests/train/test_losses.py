@@ -239,7 +239,7 @@ def test_what_does_not_fit_the_model_is_named(loss: Any, message: str) -> None:
 def test_several_outputs_need_a_name() -> None:
     model = perceptron()
     model.graph.output.append(helper.make_tensor_value_info("h", TensorProto.DOUBLE, ["N", 5]))
-    with pytest.raises(InvalidArgumentError, match=r"one floating-point output.*(?s:.*)`scores=`"):
+    with pytest.raises(InvalidArgumentError, match=r"the model has 2: 'logits', 'h'(?s:.*)`scores=`"):
         training_step(model, loss=losses.cross_entropy(), optimizer=sgd(0.1))
 
 

@@ -18,7 +18,7 @@ from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.builder import Value
 from netgrad.onnx.view import FLOATING, Dim, values_of
 from netgrad.train.graph import GraphWriter
-from netgrad.transforms.select import default_target
+from netgrad.transforms.select import listed
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 
@@ -314,13 +314,14 @@ def _reduction(given: Reduction) -> Reduction:
 def _output(writer: GraphWriter, name: str | None, what: str) -> Value:
     """The output that a loss looks at: a floating-point value of the graph."""
     if name is None:
-        try:
-            name = default_target(writer.graph)
-        except InvalidArgumentError as error:
+        outputs = [v.name or "" for v in writer.graph.outputs if v.dtype is None or v.dtype in FLOATING]
+        if len(outputs) != 1:
             raise InvalidArgumentError(
-                f"the loss needs one floating-point output: {error.message}",
+                f"the loss looks at one floating-point output, and the model has {len(outputs)}: "
+                f"{listed(outputs)}",
                 hint=f"name the output in the loss: `{what}=`",
-            ) from None
+            )
+        name = outputs[0]
     value = writer.read(name)
     if value.dtype not in FLOATING:
         raise InvalidArgumentError(

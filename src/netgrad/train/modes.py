@@ -72,14 +72,14 @@ def normalize_by_batch(model: ir.Model) -> None:
 
 
 def carried_statistics(model: ir.Model, exclude: Collection[str]) -> dict[str, str]:
-    """Make the new running statistics of each BatchNormalization in training mode outputs of the model.
+    """The running statistics of each BatchNormalization in training mode, which gets outputs for new ones.
 
     Args:
         model: The model.
         exclude: Initializers that are not wanted.
 
     Returns:
-        Name of the running statistic (an initializer): name of the output with its next value.
+        Name of the running statistic (an initializer): name of its next value.
     """
     editor = Editor(model)
     carried: dict[str, str] = {}
@@ -99,8 +99,6 @@ def carried_statistics(model: ir.Model, exclude: Collection[str]) -> dict[str, s
                 new.type = value.type
             if new.shape is None:
                 new.shape = value.shape
-            if not new.is_graph_output():
-                model.graph.outputs.append(new)
             carried[value.name] = new.name
     return carried
 

@@ -247,10 +247,12 @@ def training_step(
     if mode == "train":
         normalize_by_batch(work)
     carried = {**carried_statistics(work, exclude={*parameters, *given_state}), **given_state}
-    _make_outputs(work, given_state.values())
     batch_inputs = [value.name or "" for value in work.graph.inputs]
     step, seed = _counters(work, always=mode == "train")
+    # what is carried is no output that a loss could mean
+    _keep_outputs(work.graph, {v.name or "" for v in work.graph.outputs} - {*carried.values()}, clean=False)
     loss_name, metric_names, target = _write_loss(work, loss, list(metrics))
+    _make_outputs(work, carried.values())
     if target is not None and target not in batch_inputs:
         batch_inputs.append(target)
     for name in (*parameters, *carried):  # behind the loss, to which only inputs of the model are inputs
