@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import numpy as np
+import onnx
 import pytest
 
 from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError, UnsupportedOperatorError
@@ -121,6 +122,16 @@ def test_only_the_inputs_that_are_asked_for():
     report = check(mlp(), {"x": numbers(2, 5)}, wrt=["x", "r"])
     assert report.ok
     assert [(entry.name, entry.shape) for entry in report.entries] == [("x", (2, 5)), ("r", (2, 7))]
+
+
+def test_weights_may_be_constants_and_names_may_depend_on_each_other():
+    weight = node("Constant", "", "W", value=onnx.numpy_helper.from_array(numbers(5, 7)))
+    nodes = [weight, node("MatMul", "x W", "h"), node("Sin", "h", "y")]
+    proto = model(nodes, {"x": (FLOAT, ["N", 5])}, {"y": FLOAT})
+    assert [entry.name for entry in check(proto).entries] == ["W"]
+    report = check(proto, wrt=["h", "W", "x"])
+    assert report.ok
+    assert [entry.name for entry in report.entries] == ["h", "W", "x"]
 
 
 def test_several_targets():

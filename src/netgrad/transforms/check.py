@@ -11,7 +11,7 @@ import onnx_ir
 
 from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.read import ModelSource, load
-from netgrad.onnx.view import all_names
+from netgrad.onnx.view import all_names, operators_of
 from netgrad.runtime.cut import values_at
 from netgrad.runtime.differences import (
     Estimate,
@@ -202,17 +202,22 @@ def compare(
 
 
 def _objectives(problem: Problem, names: Sequence[str]) -> dict[str, Objective]:
-    """What to measure each name by: one objective for all leaves, and one for each inner value.
+    """What to measure each name by.
 
-    An inner value is cut off from what computes it, so names before it need a model that is whole.
+    A value that is varied is cut off from what computes it. So names that depend on others have an objective
+    each, and all the others one together.
     """
-    computed = {value.name for node in problem.model.graph for value in node.outputs}
+    wanted = set(names)
+    dependent: set[str] = set()
+    for op in operators_of(problem.model.graph):
+        if any(name in wanted or name in dependent for name in op.inputs):
+            dependent.update(op.outputs)
 
     def objective(wrt: Sequence[str]) -> Objective:
         return Objective(problem.model, problem.inputs, problem.cotangents, wrt)
 
-    leaves = [name for name in names if name not in computed]
-    found = dict.fromkeys(leaves, objective(leaves)) if leaves else {}
+    free = [name for name in names if name not in dependent]
+    found = dict.fromkeys(free, objective(free)) if free else {}
     return {name: found[name] if name in found else objective([name]) for name in names}
 
 

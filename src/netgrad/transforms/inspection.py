@@ -181,7 +181,7 @@ class Inspection:
         return ["", *lines[:_LISTED], *([f"  and {hidden} more lines (see --json)"] if hidden > 0 else [])]
 
     def _sizes(self) -> list[str]:
-        nodes = f"{self.given_nodes} nodes, {self.prepared_nodes} prepared"
+        nodes = f"{_count(self.given_nodes, 'node')}, {self.prepared_nodes} prepared"
         if self.gradient_nodes is not None:
             ratio = self.gradient_nodes / max(self.prepared_nodes, 1)
             nodes += f", {self.gradient_nodes} with the gradient ({ratio:.1f} times)"
@@ -189,7 +189,7 @@ class Inspection:
         if self.gradient_cost is not None:
             cost += f", {_flops(self.gradient_cost)} and {_bytes(self.gradient_cost)} with the gradient"
         if self.uncounted:
-            cost += f" ({self.uncounted} operators not counted)"
+            cost += f" ({_count(self.uncounted, 'operator')} not counted)"
         names = _shortened(self.wrt)
         return [
             f"gradient of {', '.join(self.of) or 'nothing'} by {names or 'nothing'}",
@@ -209,9 +209,9 @@ class Inspection:
         others = len(self.parameters) - len(weights)
         if not self.parameters:
             return []
-        title = f"{len(weights)} weights with {sum(info.size for info in weights):,} elements"
+        title = f"{_count(len(weights), 'weight')} with {sum(info.size for info in weights):,} elements"
         if others:
-            title += f"; {others} other floating-point initializers"
+            title += f"; {_count(others, 'other floating-point initializer')}"
         rows = [
             (info.name, f"{info.dtype}[{', '.join(map(str, info.shape))}]", info.role)
             for info in weights[:_LISTED]
@@ -228,8 +228,12 @@ class Inspection:
         ]
         hidden = len(self.accumulations) - _LISTED
         more = [f"and {hidden} more"] if hidden > 0 else []
-        title = f"gradients accumulate at {len(self.accumulations)} values"
+        title = f"gradients accumulate at {_count(len(self.accumulations), 'value')}"
         return ["", title, *_indented([*_table(rows), *more])]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _list(title: str, lines: Sequence[str]) -> list[str]:
