@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from netgrad.core.errors import InvalidModelError
 from netgrad.onnx.edit import CONSTANT_MARK
 from netgrad.onnx.prepare import prepare
+from netgrad.onnx.read import load
 from tests.onnx.models import Array, model, node, normal, operators, run_proto
 from tests.onnx.zoo import zoo_path
 
@@ -202,6 +203,15 @@ def test_every_form_of_constant_becomes_an_initializer() -> None:
         assert (CONSTANT_MARK in tensor.metadata_props) == (array.size == 1)
 
 
+def test_marking_a_constant_leaves_the_tensor_of_the_source_alone() -> None:
+    c = numpy_helper.from_array(np.array(2.5, np.float32), "c")  # the name that its initializer will have
+    proto = model([node("Constant", [], ["c"], value=c), node("Mul", ["x", "c"], ["y"])], {"x": X})
+    source = onnx_ir.from_proto(proto)
+    _same(proto, {"x": X})
+    prepare(source)
+    assert onnx_ir.to_proto(source).SerializeToString() == onnx_ir.to_proto(load(proto)).SerializeToString()
+
+
 def test_a_constant_of_a_shape_becomes_an_initializer_without_taking_memory() -> None:
     fill = numpy_helper.from_array(np.array([0.25], np.float32))
     shape = numpy_helper.from_array(np.array([300_000, 400_000], np.int64), "shape")
@@ -238,21 +248,35 @@ def test_constants_of_branches_move_to_the_main_graph_and_keep_their_names_where
             ],
             name,
             [],
-            [
-                helper.make_value_info(f"{name}_y", onnx.TypeProto()),
-                helper.make_value_info(own, onnx.TypeProto()),
-            ],
+            [helper.make_value_info(f"{name}_y", onnx.TypeProto())],
             [numpy_helper.from_array(normal(seed + 2, 4), "extra")],
         )
 
-    choice = node("If", ["c"], ["y", "z"], then_branch=branch("t", "a", 10), else_branch=branch("e", "b", 20))
+    choice = node("If", ["c"], ["y"], then_branch=branch("t", "a", 10), else_branch=branch("e", "b", 20))
     for value in (True, False):
         feeds = {"x": X, "c": np.array(value)}
-        prepared = _same(model([choice], feeds, ["y", "z"]), feeds)
+        prepared = _same(model([choice], feeds), feeds)
         assert all(not graph.initializers for graph in list(prepared.graphs())[1:])
         assert len(prepared.graph.initializers) == 6
-        assert {"shared", "extra"} <= {name[:6] for name in prepared.graph.initializers} | {"extra"}
+        assert {"a", "b"} <= set(prepared.graph.initializers)
         assert not any(n.op_type == "Constant" for graph in prepared.graphs() for n in graph)
+
+
+def test_constants_that_are_the_outputs_of_branches_stay_their_outputs() -> None:
+    c, d = (numpy_helper.from_array(normal(seed, 4), "d") for seed in (2, 3))
+    info = helper.make_tensor_value_info("d", onnx.TensorProto.FLOAT, [4])
+    choice = node(
+        "If",
+        ["c"],
+        ["h"],
+        then_branch=helper.make_graph([node("Constant", [], ["d"], value=c)], "t", [], [info]),
+        else_branch=helper.make_graph([], "e", [], [info], [d]),
+    )
+    for value in (True, False):
+        feeds = {"x": X, "c": np.array(value)}
+        prepared = _same(model([choice, node("Add", ["x", "h"], ["y"])], feeds), feeds)
+        assert [[n.op_type for n in graph] for graph in list(prepared.graphs())[1:]] == [["Identity"]] * 2
+        assert len(prepared.graph.initializers) == 2
 
 
 # Names, inputs, shapes

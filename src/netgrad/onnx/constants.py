@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import onnx_ir
 
-from netgrad.onnx.edit import Editor, all_values, constant_of
+from netgrad.onnx.edit import DERIVED, ELEMENT, Editor, all_values, constant_of
 
 FLOATS = frozenset(
     {
@@ -26,13 +26,17 @@ def is_float(value: onnx_ir.Value) -> bool:
     return value.dtype in FLOATS
 
 
-def lift_constants(model: onnx_ir.Model) -> list[str]:
+def lift_constants(model: onnx_ir.Model, *, derived: bool = False) -> list[str]:
     """Make initializers of the main graph out of constants, in place.
 
     That is: of every Constant node, of every ConstantOfShape node of floating-point type whose shape is
     constant, and of every initializer of an inner graph. Names stay, unless an inner graph has a name that
     exists elsewhere, too. A constant that is the output of a graph stays one through an Identity node. A
     tensor of one element is marked as a constant, so that it does not pass for a parameter.
+
+    Args:
+        model: The model.
+        derived: Whether all of these constants are certainly no parameters.
 
     Returns:
         What was done, one readable line each.
@@ -48,7 +52,7 @@ def lift_constants(model: onnx_ir.Model) -> list[str]:
         for node in list(graph):
             tensor = _constant(node)
             if tensor is not None:
-                lifting.node(node, tensor)
+                lifting.node(node, tensor, derived=derived)
                 done[f"{node.op_type} nodes into initializers"] += 1
     return [f"made {count} {what}" for what, count in done.items()]
 
@@ -65,20 +69,20 @@ class Lifting:
         self._main = model.graph
         self._owners = Counter(value.name or "" for value in all_values(model))
 
-    def node(self, node: onnx_ir.Node, tensor: onnx_ir.TensorProtocol, *, constant: bool = False) -> None:
+    def node(self, node: onnx_ir.Node, tensor: onnx_ir.TensorProtocol, *, derived: bool = False) -> None:
         """Replace a node of one output by an initializer that has the output's name.
 
         Args:
             node: The node; it is removed.
             tensor: What it computes.
-            constant: Whether the tensor is no parameter. One of a single element never passes for one.
+            derived: Whether the tensor is certainly no parameter.
         """
         output = node.outputs[0]
         graph = node.graph
         assert graph is not None, "a node of a model belongs to a graph"
         if output.is_graph_output():
             self.editor.behind(output, "Identity")
-        self._replace(output, tensor, graph, constant or tensor.size == 1)
+        self._replace(output, tensor, graph, DERIVED if derived else ELEMENT if tensor.size == 1 else "")
         graph.remove(node, safe=True)
 
     def initializer(self, value: onnx_ir.Value, graph: onnx_ir.Graph) -> None:
@@ -94,20 +98,20 @@ class Lifting:
             for index, output in enumerate(graph.outputs):
                 if output is value:
                     graph.outputs[index] = copy.outputs[0]
-        self._replace(value, tensor, graph, False)
+        self._replace(value, tensor, graph, "")
 
     def is_unique(self, name: str) -> bool:
         """Whether only one value of the whole model, inner graphs included, had this name at the start."""
         return self._owners[name] < 2
 
     def _replace(
-        self, value: onnx_ir.Value, tensor: onnx_ir.TensorProtocol, graph: onnx_ir.Graph, constant: bool
+        self, value: onnx_ir.Value, tensor: onnx_ir.TensorProtocol, graph: onnx_ir.Graph, mark: str
     ) -> None:
         name = value.name or "constant"
         if graph is not self._main and not self.is_unique(name):
             name = self.editor.fresh(name)
-        constant = constant and tensor.dtype in FLOATS
-        value.replace_all_uses_with(self.editor.initializer(tensor, name, constant=constant))
+        mark = mark if tensor.dtype in FLOATS else ""
+        value.replace_all_uses_with(self.editor.initializer(tensor, name, mark))
 
 
 def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:

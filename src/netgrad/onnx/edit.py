@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx_ir
@@ -14,8 +14,14 @@ from netgrad.core.operator import Operator
 AttributeValue: TypeAlias = int | float | str | Sequence[int] | Sequence[float]
 """What a new node's attribute can be given as."""
 
-CONSTANT_MARK = "netgrad.constant"
-"""Metadata key on tensors that were an operator's constant rather than a parameter (see ``weights``)."""
+CONSTANT_MARK: Final = "netgrad.constant"
+"""Metadata key on tensors that are no parameters (see ``weights``); it survives a file."""
+
+ELEMENT: Final = "element"
+"""Its value on a tensor of one element that was a Constant node: a parameter only at a parameter position."""
+
+DERIVED: Final = "derived"
+"""Its value on a tensor that netgrad computed or added: never a parameter."""
 
 
 def graph_values(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Value]:
@@ -34,18 +40,11 @@ def all_values(model: onnx_ir.Model) -> Iterator[onnx_ir.Value]:
         yield from graph_values(graph)
 
 
-def mark_constant(tensor: onnx_ir.TensorProtocol) -> None:
-    """Say of a tensor that nobody else shares that it is a constant and no parameter."""
-    tensor.metadata_props[CONSTANT_MARK] = "true"
+def copied(tensor: onnx_ir.TensorProtocol, name: str, mark: str = "") -> onnx_ir.TensorProtocol:
+    """A tensor object of another name, and marked, over the same memory.
 
-
-def renamed(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.TensorProtocol:
-    """The tensor under another name: itself if it has that name, else a new object over the same memory.
-
-    A tensor is shared with the model it was read from, so its name must not be changed.
+    A tensor is shared with the model it was read from, so neither its name nor its metadata may be changed.
     """
-    if tensor.name == name:
-        return tensor
     if isinstance(tensor, onnx_ir.ExternalTensor):
         copy: onnx_ir.TensorProtocol = onnx_ir.ExternalTensor(
             tensor.location,
@@ -63,6 +62,8 @@ def renamed(tensor: onnx_ir.TensorProtocol, name: str) -> onnx_ir.TensorProtocol
         shape = onnx_ir.Shape(tensor.shape.numpy())
         copy = onnx_ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=shape, name=name)
     copy.metadata_props.update(tensor.metadata_props)
+    if mark:
+        copy.metadata_props[CONSTANT_MARK] = mark
     return copy
 
 
@@ -122,16 +123,19 @@ class Editor:
         """An initializer of the main graph with this content; equal constants are one initializer."""
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
-            self._constants[key] = self.initializer(onnx_ir.Tensor(array), self.fresh(hint), constant=True)
+            self._constants[key] = self.initializer(onnx_ir.Tensor(array), self.fresh(hint), DERIVED)
         return self._constants[key]
 
-    def initializer(
-        self, tensor: onnx_ir.TensorProtocol, name: str, *, constant: bool = False
-    ) -> onnx_ir.Value:
-        """A new initializer of the main graph; ``name`` must be free, ``constant`` says: no parameter."""
-        tensor = renamed(tensor, name)
-        if constant:
-            mark_constant(tensor)
+    def initializer(self, tensor: onnx_ir.TensorProtocol, name: str, mark: str = "") -> onnx_ir.Value:
+        """A new initializer of the main graph.
+
+        Args:
+            tensor: Its content; it is not changed.
+            name: Its name, which must be free.
+            mark: What ``CONSTANT_MARK`` says of it: ``ELEMENT``, ``DERIVED`` or nothing.
+        """
+        if mark or tensor.name != name:
+            tensor = copied(tensor, name, mark)
         value = onnx_ir.Value(
             name=name,
             type=onnx_ir.TensorType(tensor.dtype),

@@ -49,7 +49,7 @@ def expand(
         if not expanded:
             break
         counts.update(expanded)
-        lift_constants(model)
+        lift_constants(model, derived=True)
         name_inner_values(model)
         infer_shapes(model)
         if lift(model, 1):

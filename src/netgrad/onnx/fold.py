@@ -99,7 +99,7 @@ class _Folding:
             return
         self.folded[node.op_type] += 1
         producers = [value.producer() for value in node.inputs if value is not None]
-        self._lifting.node(node, onnx_ir.Tensor(result), constant=True)
+        self._lifting.node(node, onnx_ir.Tensor(result), derived=True)
         self._drop(producers)
 
     def _value(self, value: onnx_ir.Value | None) -> Array | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx_ir
-from onnx_ir.passes import InvariantError, PassError, common
+from onnx_ir.passes import InvariantError, common
 
 from netgrad.core.errors import InvalidModelError
 
@@ -36,7 +36,7 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
         part_outputs(function)
     try:
         result = common.InlinePass()(model)
-    except (InvariantError, PassError, ValueError, RuntimeError) as error:
+    except (InvariantError, RuntimeError, ValueError) as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__

@@ -110,12 +110,18 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
 
 def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
     try:
-        return model.clone()
+        copy = model.clone()
     except RuntimeError as error:
         raise InvalidModelError(
             "the given onnx_ir model cannot be copied, are its nodes in topological order? "
             f"({_reason(error)})"
         ) from None
+    for graph in copy.graphs():
+        for node in graph:
+            for output in node.outputs:
+                # Some passes note what a node computes; renaming the value would rename the shared tensor.
+                output.const_value = None
+    return copy
 
 
 def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.constants import FLOATS
-from netgrad.onnx.edit import CONSTANT_MARK
+from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
 
 _PARAMETERS: Mapping[str, Mapping[int, str]] = {
     "Attention": {0: "queries", 1: "keys", 2: "values"},
@@ -108,9 +108,9 @@ def initializer_roles(model: onnx_ir.Model) -> list[InitializerRole]:
       or zeros and numbers of 10,000 and more); or if it is joined by Concat and all its elements are equal
       (padding).
 
-    It is never a weight if some operator reads it as running mean or variance. All other positions (bounds of
-    Clip, values of Pad, scales of Resize, initial states of recurrent operators, conditions, ...) are no
-    parameters.
+    It is never a weight if some operator reads it as running mean or variance, or if netgrad made it. All
+    other positions (bounds of Clip, values of Pad, scales of Resize, initial states of recurrent operators,
+    conditions, ...) are no parameters.
 
     Args:
         model: A prepared model; it is not changed.
@@ -143,6 +143,8 @@ def _dependent_values(model: onnx_ir.Model) -> set[onnx_ir.Value]:
 
 def _judge(value: onnx_ir.Value, dependent: set[onnx_ir.Value]) -> InitializerRole:
     name = value.name or ""
+    if value.const_value is not None and value.const_value.metadata_props.get(CONSTANT_MARK) == DERIVED:
+        return InitializerRole(name, "constant", False, "netgrad computed it from constants")
     found: InitializerRole | None = None
     for node, index in _meetings(value, dependent):
         role, is_weight, reason = _at(node, index, value)
@@ -195,7 +197,7 @@ def _looks_constant(value: onnx_ir.Value, *, joined: bool) -> str:
     """Why an operand looks like a constant that no one trains; empty if it does not."""
     tensor = value.const_value
     assert tensor is not None, "an initializer has content"
-    if tensor.size == 1 and CONSTANT_MARK in tensor.metadata_props:
+    if CONSTANT_MARK in tensor.metadata_props:
         return "it is a constant of one element"
     words = re.findall(r"[a-z]+", (value.name or "").lower())
     if len(tensor.shape) == 0 and not _PARAMETER_WORDS.intersection(words[-1:]):
