@@ -233,6 +233,18 @@ def test_errors_of_the_gradient_and_the_runtime_come_through():
         check(unknown, wrt="x")
 
 
+def test_a_gradient_that_onnx_runtime_cannot_run_is_an_error():
+    """Although the reference evaluator could."""
+    proto = model(
+        [node("Conv", "x K", "y", "stem")],
+        {"x": (DOUBLE, [1, 1, 4, 5])},
+        {"y": DOUBLE},
+        {"K": numbers(2, 1, 3, 2).astype(np.float64)},
+    )
+    with pytest.raises(RuntimeFailureError, match="no float64 kernel for Conv"):
+        check(proto)
+
+
 def test_the_report_reads_as_a_table_and_as_data():
     worst = Worst((1, 2), 0.5, 0.25, 1.0)
     report = CheckReport(

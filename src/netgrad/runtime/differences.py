@@ -257,12 +257,14 @@ class Precise:
         engine: ``"ONNX Runtime"`` or ``"ONNX reference evaluator"``.
         precision: ``"float64"`` or ``"the model's own"``.
         results: The outputs asked for, by name.
+        failure: Why ONNX Runtime cannot run the model as it is; None if it can.
     """
 
     runner: Runner
     engine: str
     precision: str
     results: dict[str, Any]
+    failure: RuntimeFailureError | None = None
 
 
 def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> Precise:
@@ -278,12 +280,13 @@ def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequen
     Raises:
         RuntimeFailureError: Neither ONNX Runtime nor the reference evaluator can run the model.
     """
-    native: Precise | RuntimeFailureError
+    native: Precise | None = None
+    failure: RuntimeFailureError | None = None
     try:
         session = Session(model, memory_pattern=False)
         native = Precise(session, _ENGINES[0], "the model's own", session.run(feeds, outputs))
-    except RuntimeFailureError as failure:
-        native = failure
+    except RuntimeFailureError as error:
+        failure = error
     margin = max((_AGREEMENT[dtype] for dtype in float_types(model)), default=0.0)
     wide_model = to_float64(model)
     wide_feeds = {name: widened(value) for name, value in feeds.items()}
@@ -298,10 +301,11 @@ def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequen
             results = runner.run(wide_feeds, outputs)
         except RuntimeFailureError:
             continue
-        if isinstance(native, RuntimeFailureError) or _agree(results, native.results, margin):
-            return Precise(runner, engine, "float64", results)
-    if isinstance(native, RuntimeFailureError):
-        raise native
+        if native is None or _agree(results, native.results, margin):
+            return Precise(runner, engine, "float64", results, failure)
+    if native is None:
+        assert failure is not None, "a model that gave no results failed"
+        raise failure
     return native
 
 

@@ -171,6 +171,8 @@ def compare(
     seeds = {gradient.seeds[name]: array for name, array in problem.cotangents.items()}
     wanted = list(gradient.outputs.values())
     found = most_precise(gradient.model, {**problem.inputs, **seeds}, wanted)
+    if found.failure is not None:
+        raise found.failure  # a gradient that cannot be run is no right gradient
     names = list(gradient.outputs)
     objectives = _objectives(problem, names)
     objective = objectives[names[0]]
