@@ -85,6 +85,31 @@ def test_unsorted_nodes_are_sorted(proto: onnx.ModelProto) -> None:
     assert [n.op_type for n in load(proto).graph] == ["MatMul", "Relu"]
 
 
+def test_the_long_name_of_the_default_domain_is_the_short_one() -> None:
+    long = model([node("Relu", ["x"], ["y"], domain="ai.onnx")], {"x": X}, opset=12, infer=False)
+    long.opset_import[0].domain = "ai.onnx"
+    for source in (long, onnx_ir.from_proto(long)):
+        loaded = load(source)
+        assert dict(loaded.opset_imports) == {"": 12}
+        assert [n.domain for n in loaded.graph] == [""]
+
+
+@pytest.mark.parametrize("indices", [np.array([1, 6]), np.array([[0, 1], [1, 2]])], ids=["flat", "pairs"])
+def test_sparse_initializers_become_dense(indices: np.ndarray) -> None:
+    values = onnx.numpy_helper.from_array(np.array([3, 5], np.float32), "s")
+    sparse = onnx.helper.make_sparse_tensor(values, onnx.numpy_helper.from_array(indices), [2, 4])
+    proto = model([node("MatMul", ["x", "s"], ["y"])], {"x": normal(1, 3, 2)}, infer=False)
+    proto.graph.sparse_initializer.append(sparse)
+    before = proto.SerializeToString()
+    tensor = load(proto).graph.initializers["s"].const_value
+    assert proto.SerializeToString() == before
+    assert tensor is not None
+    np.testing.assert_array_equal(tensor.numpy(), [[0, 3, 0, 0], [0, 0, 5, 0]])
+    proto.graph.sparse_initializer[0].dims[1] = 2
+    with pytest.raises(InvalidModelError, match="the sparse initializer 's' has indices outside"):
+        load(proto)
+
+
 def test_negative_dims_are_unknown(proto: onnx.ModelProto) -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
     shape = load(proto).graph.inputs[0].shape

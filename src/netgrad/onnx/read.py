@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Iterator
 from typing import TypeAlias
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnx.serialization
 import onnx_ir
 
@@ -93,10 +95,13 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
     if not proto.opset_import:
         raise InvalidModelError(f"cannot read {where}: it is not an ONNX model (it imports no operator set)")
     _check_names(proto.graph, frozenset(), where)
+    if proto.graph.sparse_initializer:
+        proto = _with_dense_initializers(proto, where)
     try:
         model = onnx_ir.from_proto(proto)
     except Exception as error:  # onnx_ir wraps whatever a malformed field caused
         raise InvalidModelError(f"{where} is not a valid ONNX model: {_reason(error)}") from None
+    _name_default_domain(model)
     if folder:
         _set_data_folder(model, folder)
     _forget_negative_dims(model)
@@ -121,6 +126,7 @@ def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
             for output in node.outputs:
                 # Some passes note what a node computes; renaming the value would rename the shared tensor.
                 output.const_value = None
+    _name_default_domain(copy)
     return copy
 
 
@@ -145,12 +151,47 @@ def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> N
                 )
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                if inner.sparse_initializer:
+                    raise InvalidModelError(
+                        f"{where} has a sparse initializer inside {_say(node)}, which netgrad cannot read"
+                    )
                 _check_names(inner, visible, where)
     for value in graph.output:
         if value.name not in visible:
             raise InvalidModelError(
                 f"{where} is not a valid ONNX model: nothing defines its output '{value.name}'"
             )
+
+
+def _with_dense_initializers(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """A copy in which sparse initializers, which onnx_ir leaves out, are ordinary ones."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for sparse in copy.graph.sparse_initializer:
+        values = onnx.numpy_helper.to_array(sparse.values)
+        indices = onnx.numpy_helper.to_array(sparse.indices)
+        dense = np.zeros(tuple(sparse.dims), values.dtype)
+        try:
+            if indices.ndim == 1:
+                dense.reshape(-1)[indices] = values
+            else:
+                dense[tuple(indices.T)] = values
+        except (IndexError, ValueError):
+            raise InvalidModelError(
+                f"{where} is not a valid ONNX model: the sparse initializer '{sparse.values.name}' "
+                "has indices outside of its shape"
+            ) from None
+        copy.graph.initializer.append(onnx.numpy_helper.from_array(dense, sparse.values.name))
+    del copy.graph.sparse_initializer[:]
+    return copy
+
+
+def _name_default_domain(model: onnx_ir.Model) -> None:
+    """``ai.onnx`` is the long name of the default domain, which onnx_ir uses for nodes but not for imports."""
+    functions = model.functions.values()
+    for imports in (model.opset_imports, *(function.opset_imports for function in functions)):
+        if "ai.onnx" in imports:
+            imports[""] = max(imports.pop("ai.onnx"), imports.get("", 0))
 
 
 def _say(node: onnx.NodeProto) -> str:
