@@ -187,7 +187,7 @@ def _with_dense_initializers(proto: onnx.ModelProto, where: str) -> onnx.ModelPr
 
 
 def _name_default_domain(model: onnx_ir.Model) -> None:
-    """``ai.onnx`` is the long name of the default domain, which onnx_ir uses for nodes but not for imports."""
+    """``ai.onnx`` is the long name of the default domain; onnx_ir shortens it in nodes, not in imports."""
     functions = model.functions.values()
     for imports in (model.opset_imports, *(function.opset_imports for function in functions)):
         if "ai.onnx" in imports:
