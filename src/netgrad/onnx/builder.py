@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
+from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.infer import infer_node, schema_of
 from netgrad.onnx.view import FLOATING, Dim, TensorInfo
 
@@ -201,7 +202,7 @@ class Builder:
         names = tuple("" if value is None else value.name for value in inputs)
         while names and not names[-1]:
             names = names[:-1]
-        key = (op_type, domain, names, outputs, tuple(sorted((k, _key(v)) for k, v in given.items())))
+        key = (op_type, domain, names, outputs, attributes_key(given))
         if key not in self._known:
             infos = infer_node(
                 op_type,
@@ -369,18 +370,3 @@ def _with_one_unknown(x: Value) -> list[int] | None:
 def _may_be_empty(x: Value) -> bool:
     static = x.static_shape
     return static is None or 0 in static
-
-
-def _key(attribute: Any) -> Any:
-    """A hashable stand-in for an attribute's value."""
-    if isinstance(attribute, list | tuple):
-        return tuple(attribute)
-    if isinstance(attribute, ir.TensorProtocol):
-        return (str(attribute.dtype), tuple(attribute.shape), attribute.numpy().tobytes())
-    if isinstance(attribute, ir.Attr):
-        return _key(attribute.value)
-    try:
-        hash(attribute)
-    except TypeError:
-        return id(attribute)
-    return attribute

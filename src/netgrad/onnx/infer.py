@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from netgrad.onnx.view import Dim, TensorInfo
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
     """The schema of an operator at an opset version, or None where the installed onnx knows none."""
     try:
@@ -50,6 +50,17 @@ def _info(proto: onnx.TypeProto | None) -> TensorInfo:
     return TensorInfo(dtype, tuple(dims))
 
 
+def _attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
+    """An attribute as ONNX writes it. Numbers and lists of them go the short way: there are many."""
+    plain = value[0] if isinstance(value, list | tuple) and value else value
+    if isinstance(plain, int | float | str):
+        return helper.make_attribute(name, value)
+    (attribute,) = ir.convenience.convert_attributes({name: value})
+    proto = ir.to_proto(attribute)
+    assert isinstance(proto, onnx.AttributeProto), "an attribute is written as an attribute"
+    return proto
+
+
 def infer_node(
     op_type: str,
     domain: str,
@@ -79,7 +90,7 @@ def infer_node(
     node.input.extend(names)
     node.output.extend(f"o{k}" for k in range(outputs))
     for name, value in attributes.items():
-        node.attribute.append(ir.to_proto(ir.convenience.convert_attributes({name: value})[0]))
+        node.attribute.append(_attribute_proto(name, value))
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for name, info in zip(names, inputs, strict=True):

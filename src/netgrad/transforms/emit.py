@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
+from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.provenance import Provenance, record
 
 
@@ -68,7 +69,7 @@ class Emitter:
         for node in graph:
             if node.op_type == "Shape" and len(node.outputs) == 1:
                 operands = tuple(node.inputs)
-                self._written[("Shape", "", operands, _attributes_key(_plain(node)), 1)] = node.outputs
+                self._written[("Shape", "", operands, attributes_key(_plain(node)), 1)] = node.outputs
 
     def emit(self, op: Operator, provenance: Provenance | None) -> None:
         """Write one operator (or find the equal one that stands already)."""
@@ -76,7 +77,7 @@ class Emitter:
             self.values[op.outputs[0]] = self._constant(op.outputs[0], op.attributes["value"])
             return
         operands = tuple(self.values[name] if name else None for name in op.inputs)
-        key = (op.type, op.domain, operands, _attributes_key(op.attributes), len(op.outputs))
+        key = (op.type, op.domain, operands, attributes_key(op.attributes), len(op.outputs))
         outputs = self._written.get(key)
         if outputs is None:
             outputs = self._node(op, operands, provenance).outputs
@@ -133,20 +134,3 @@ def emit_all(
 
 def _plain(node: ir.Node) -> dict[str, Any]:
     return {name: attribute.value for name, attribute in node.attributes.items()}
-
-
-def _attributes_key(attributes: Mapping[str, Any]) -> Any:
-    return tuple(sorted((name, _frozen(value)) for name, value in attributes.items()))
-
-
-def _frozen(value: Any) -> Any:
-    """A hashable stand-in for an attribute's value; graphs stand for themselves and never compare equal."""
-    if isinstance(value, ir.Attr):
-        return _frozen(value.value)
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(item) for item in value)
-    if isinstance(value, ir.TensorProtocol):
-        return (str(value.dtype), tuple(value.shape), value.numpy().tobytes())
-    if isinstance(value, int | float | str | bytes):
-        return (type(value).__name__, value)
-    return id(value)

@@ -26,7 +26,7 @@ from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
-from netgrad.transforms.select import as_names, float_value, targets_of
+from netgrad.transforms.select import as_names, check_float_values, targets_of
 
 Cotangent = Literal["ones", "input"]
 Accumulation = Literal["auto", "sum", "running", "fused"]
@@ -133,8 +133,7 @@ def differentiate(
             "the model has no weights to differentiate by default",
             hint="name inputs or initializers in `wrt`",
         )
-    for name in names:
-        float_value(graph, name, "wrt")
+    check_float_values(graph, names, "wrt")
 
     actions = list(prepared.actions)
     opset = prepared.model.opset_imports[""]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -28,13 +28,18 @@ def as_names(given: str | Iterable[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def float_value(graph: ir.Graph, name: str, what: str) -> ir.Value:
-    """The floating-point value called ``name``.
+def check_float_values(graph: ir.Graph, names: Iterable[str], what: str) -> None:
+    """Check that ``names`` are floating-point values of ``graph``.
 
     Raises:
         InvalidArgumentError: There is no such value, or its element type has no gradient.
     """
     values = {value.name: value for value in values_of(graph) if value.name}
+    for name in names:
+        _check_float_value(graph, values, name, what)
+
+
+def _check_float_value(graph: ir.Graph, values: Mapping[str, ir.Value], name: str, what: str) -> None:
     value = values.get(name)
     if value is None:
         outside = [v.name for v in [*graph.inputs, *graph.initializers.values(), *graph.outputs] if v.name]
@@ -48,7 +53,6 @@ def float_value(graph: ir.Graph, name: str, what: str) -> ir.Value:
             f"`{what}` names '{name}', whose elements are {dtype.name}: "
             f"only floating-point tensors have a gradient"
         )
-    return value
 
 
 def default_target(graph: ir.Graph) -> str:
@@ -71,6 +75,5 @@ def default_target(graph: ir.Graph) -> str:
 def targets_of(graph: ir.Graph, of: str | Sequence[str] | None) -> list[str]:
     """The names in ``of``, checked; by default the only output."""
     names = [default_target(graph)] if of is None else as_names(of, "of")
-    for name in names:
-        float_value(graph, name, "of")
+    check_float_values(graph, names, "of")
     return names
