@@ -10,6 +10,8 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -234,3 +236,78 @@ def test_an_unknown_rank_is_found_at_run_time(
 def test_a_rank_that_a_rule_needs_is_asked_for_by_name(op_type: str, constants: list[Any]) -> None:
     with pytest.raises(netgrad.NetgradError, match=rf"{op_type}, node 'node'.*\n?.*rank of 'x0' is unknown"):
         netgrad.grad(model(op_type, None, constants, y_rank=2), wrt=["x0"])
+
+
+# ---- any places --------------------------------------------------------------------------------------
+
+
+def linear_gradient(source: onnx.ModelProto, feed: dict[str, np.ndarray], seed: np.ndarray) -> np.ndarray:
+    """The gradient of input x0 of a model whose output is y0, for the cotangent ``seed``."""
+    result = netgrad.grad(source, wrt=["x0"], cotangent="input")
+    gradient: np.ndarray = netgrad.run(result, {**feed, "y0_grad": seed})["x0_grad"]
+    return gradient
+
+
+@st.composite
+def gathers(draw: st.DrawFn) -> tuple[tuple[int, ...], int, list[int]]:
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    axis = draw(st.integers(0, len(shape) - 1))
+    size = draw(st.integers(1, 12))
+    shape = (*shape[:axis], size, *shape[axis + 1 :])
+    parts = draw(
+        st.lists(
+            st.one_of(
+                st.lists(st.integers(-size, size - 1), max_size=8),
+                st.just(list(range(size))),
+                st.just(list(range(size))[::-1]),
+                st.integers(0, size - 1).map(lambda place: [place] * 3),
+            ),
+            max_size=3,
+        )
+    )
+    return shape, axis, [place for part in parts for place in part]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(gathers(), st.booleans())
+def test_gather_adds_every_entry_back(row: tuple[tuple[int, ...], int, list[int]], constant: bool) -> None:
+    """Whatever form the places call for: runs, rounds, or one by one."""
+    shape, axis, places = row
+    indices = np.asarray(places, dtype=np.int64)
+    y_shape = (*shape[:axis], len(places), *shape[axis + 1 :])
+    seed = np.random.default_rng(0).integers(-4, 5, y_shape).astype(np.float64)
+    expected = np.zeros(shape)
+    np.add.at(np.moveaxis(expected, axis, 0), indices, np.moveaxis(seed, axis, 0))
+    x = np.zeros(shape)
+    if constant:
+        source = model("Gather", shape, [indices], dtype=TensorProto.DOUBLE, axis=axis)
+        got = linear_gradient(source, {"x0": x}, seed)
+    else:
+        source = model("Gather", shape, fed=[(np.int64, indices.shape)], dtype=TensorProto.DOUBLE, axis=axis)
+        got = linear_gradient(source, {"x0": x, "x1": indices}, seed)
+    np.testing.assert_array_equal(got, expected)
+
+
+BOUNDS = st.one_of(st.integers(-9, 9), st.sampled_from([-(1 << 62), 1 << 62]))
+STEPS = st.integers(-3, 3).filter(bool)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(BOUNDS, BOUNDS, STEPS), min_size=2, max_size=2), st.integers(0, 2))
+def test_slice_puts_every_entry_back(cuts: list[tuple[int, int, int]], unknown: int) -> None:
+    """With everything constant; with unknown dims; with bounds, axes and steps at run time."""
+    x = np.arange(30.0).reshape(6, 5)
+    starts, ends, steps = (np.asarray(column) for column in zip(*cuts, strict=True))
+    operands = [starts, ends, np.asarray([0, -1]), steps]
+    feed = {"x0": x}
+    if unknown == 2:
+        source = model("Slice", [6, 5], fed=[(np.int64, [2])] * 4, dtype=TensorProto.DOUBLE, y_rank=2)
+        feed |= {f"x{k}": operand for k, operand in enumerate(operands, start=1)}
+    else:
+        shape = ["N", "C"] if unknown else [6, 5]
+        source = model("Slice", shape, operands, dtype=TensorProto.DOUBLE, y_rank=2)
+    places = netgrad.run(source, feed)["y0"].astype(np.int64)
+    seed = np.random.default_rng(0).integers(-4, 5, places.shape).astype(np.float64)
+    expected = np.zeros(x.shape)
+    expected.ravel()[places] = seed
+    np.testing.assert_array_equal(linear_gradient(source, feed, seed), expected)

@@ -93,7 +93,7 @@ def numbering(b: Builder, x: Value) -> Value:
 # ---- constant places along one axis ------------------------------------------------------------------
 
 
-def collect(b: Builder, dy: Value, axis: int, places: np.ndarray, size: int) -> Value:
+def collect(b: Builder, dy: Value, axis: int, places: Sequence[int] | np.ndarray, size: int) -> Value:
     """The gradient of taking constant ``places`` along one axis of ``size`` entries.
 
     The places fall into runs (neighbours, ascending or descending, or one place repeated), each of which is a
@@ -106,9 +106,10 @@ def collect(b: Builder, dy: Value, axis: int, places: np.ndarray, size: int) -> 
         b: Writes the operators.
         dy: Cotangent, with ``len(places)`` entries along ``axis``; its rank is known.
         axis: From 0 on.
-        places: int64 of shape (n,), from 0 on.
+        places: Integers from 0 on.
         size: Entries of the result along ``axis``; its other axes are those of ``dy``.
     """
+    places = np.asarray(places, dtype=np.int64)
     count, runs, rounds = len(places), _runs(places), _rounds(places, size)
     # ScatterElements writes the zeros, copies them and then spends about 30 times as long on each update.
     few_rounds = len(rounds) <= _MOST_TERMS and len(rounds) * size <= 2 * size + 30 * count

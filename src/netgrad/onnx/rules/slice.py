@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Builder, Value
@@ -80,19 +79,26 @@ def _bound(b: Builder, bounds: Value, k: int) -> int | Value:
     return b.cast(b.slice(bounds, 0, k, k + 1) if bounds.dim(0) != 1 else bounds, ir.DataType.INT64)
 
 
+def _places(size: int, start: int, end: int, step: int) -> range:
+    """The entries that a slice takes; unlike in Python, a start too far below goes to 0 with any step."""
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    return range(min(max(start, 0), high), min(max(end, low), high), step)
+
+
 def _margins(b: Builder, dy: Value, x: Value, cut: _Cut) -> tuple[Value, Value]:
     """How many entries were cut off before and after, with step 1: int64 of shape (1,), constant if known."""
     size = x.dim(cut.axis)
     if isinstance(size, int) and isinstance(cut.start, int) and isinstance(cut.end, int):
-        start, end, _ = slice(cut.start, cut.end).indices(size)
-        return b.ints([start]), b.ints([size - max(start, end)])
+        places = _places(size, cut.start, cut.end, 1)
+        return b.ints([places.start]), b.ints([size - max(places.start, places.stop)])
     cut_off = length(b, x, cut.axis) - length(b, dy, cut.axis)
     if cut.start == 0:
         return b.ints([0]), cut_off
     if isinstance(cut.end, int) and cut.end >= _BEYOND_ANY_DIM:
         return cut_off, b.ints([0])
     if isinstance(size, int) and isinstance(cut.start, int):
-        before = b.ints([slice(cut.start, None).indices(size)[0]])
+        before = b.ints([_places(size, cut.start, size, 1).start])
     else:
         # The runtime itself brings the bound into range: as many entries as lie before it.
         axis_itself = b.op("ConstantOfShape", length(b, x, cut.axis))
@@ -107,8 +113,7 @@ def _is_zero(margin: Value) -> bool:
 def _collect_strided(b: Builder, dy: Value, x: Value, cut: _Cut) -> Value:
     size = x.dim(cut.axis)
     if isinstance(size, int) and isinstance(cut.start, int) and isinstance(cut.end, int):
-        places = np.arange(size)[cut.start : cut.end : cut.step]
-        return collect(b, dy, cut.axis, places, size)
+        return collect(b, dy, cut.axis, _places(size, cut.start, cut.end, cut.step), size)
     places_found = b.slice(count_up(b, length(b, x, cut.axis)), 0, cut.start, cut.end, cut.step)
     return collect_distinct(b, dy, cut.axis, places_found, length(b, x, cut.axis))
 

@@ -28,6 +28,7 @@ CASES = [
     sliced(normal(5, 3), [7], [9], [0], note="start after the last"),
     sliced(normal(5, 3), [4], [FIRST], [0], [-1], note="reversed"),
     sliced(normal(5, 3), [100000, 0], [-100000, 2], [0, -1], [-2, 1], note="backwards from beyond the end"),
+    sliced(normal(5, 3), [-9, 1], [-7, -9], [0, 1], [-1, -1], note="a start too far below is 0"),
     sliced(normal(7, 2), [1], [LAST], [0], [3], note="every third"),
     sliced(normal(7, 4), [5, 0], [0, 3], [0, 1], [-2, 2], note="both strided"),
     sliced(normal(6, 4, 2), [-2, 1], [-5, 3], [0, 1], [-1, 1], note="backwards and forwards"),
