@@ -264,6 +264,13 @@ def test_asking_for_no_more_epochs_than_are_done_is_no_silent_success() -> None:
     assert len(fit(trainer, 3)) == 3
 
 
+def test_a_training_that_diverges_says_so() -> None:
+    arrays = data()
+    arrays["x"][3] = np.nan
+    with pytest.warns(NetgradWarning, match="the loss is nan at step"):
+        Trainer(make(), threads=1).fit(arrays, batch_size=5, progress=False)
+
+
 def test_learning_rate_as_number_and_schedule() -> None:
     used: list[float] = []
 

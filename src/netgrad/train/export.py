@@ -9,7 +9,6 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from netgrad.core.errors import InvalidModelError
-from netgrad.onnx.edit import renamed
 from netgrad.train.modes import inference_form
 from netgrad.transforms.select import listed
 
@@ -56,7 +55,7 @@ def _replace(model: ir.Model, name: str, array: Array) -> str:
                 f"'{name}' is {old.dtype.name} {list(old.shape)} there, "
                 f"not {tensor.dtype.name} {list(array.shape)}"
             )
-        value.const_value = renamed(tensor, name)
+        value.const_value = tensor
         return ""
     for node in graph:
         if node.op_type not in ("Constant", "ConstantOfShape") or node.outputs[0].name != name:

@@ -6,7 +6,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -88,6 +88,7 @@ class Trainer:
         self._options: dict[str, Any] = {"providers": providers, "threads": threads}
         self._sums: dict[str, float] = {}
         self._samples = 0
+        self._diverged = False
         self._rate = float(step.initial[step.learning_rate])
         state = {name: array for name, array in step.initial.items() if name != step.learning_rate}
         if step.seed is not None:
@@ -174,6 +175,9 @@ class Trainer:
             InvalidArgumentError: Arguments or data that don't fit.
             RuntimeFailureError: ONNX Runtime failed.
             NetgradError: The checkpoint cannot be written, or read.
+
+        Warns:
+            NetgradWarning: The loss is infinite or no number, or there is nothing to do.
         """
         self._check_fit(epochs, checkpoint, every, resume)
         if resume and checkpoint is not None and os.path.exists(checkpoint):
@@ -194,18 +198,19 @@ class Trainer:
             rate = constant(float(learning_rate))  # type: ignore[arg-type]
         listeners = list(callbacks)
         report = reporter(progress)
+
+        def after_step(values: Mapping[str, float]) -> None:
+            report.batch(self.batch, self._means())
+            for listener in listeners:
+                listener.after_step(self, values)
+            if every is not None and checkpoint is not None and self.steps % every == 0:
+                self.save(checkpoint)
+
         try:
             while self.epoch < epochs:
                 started = time.perf_counter()
                 report.begin(self.epoch + 1, epochs, self.batch, batches.count)
-                for batch in batches.epoch(self.epoch, self.batch):
-                    values = self.step(batch, learning_rate=None if rate is None else rate(self.steps))
-                    self._count(batch, values)
-                    report.batch(self.batch, self._means())
-                    for listener in listeners:
-                        listener.after_step(self, values)
-                    if every is not None and checkpoint is not None and self.steps % every == 0:
-                        self.save(checkpoint)
+                self._train(batches, rate, after_step)
                 record = self._end_epoch(started, held_out)
                 report.end(record)
                 stop = [listener.after_epoch(self, record) for listener in listeners]
@@ -332,6 +337,23 @@ class Trainer:
             raise InvalidArgumentError("`every` and `resume` need a `checkpoint` file")
         if every is not None and every < 1:
             raise InvalidArgumentError(f"`every` is {every}; it is at least 1")
+
+    def _train(
+        self, batches: Batches, rate: Schedule | None, after_step: Callable[[Mapping[str, float]], None]
+    ) -> None:
+        """Go through what is left of the epoch under way."""
+        for batch in batches.epoch(self.epoch, self.batch):
+            values = self.step(batch, learning_rate=None if rate is None else rate(self.steps))
+            self._count(batch, values)
+            if not math.isfinite(values["loss"]) and not self._diverged:
+                self._diverged = True
+                warnings.warn(
+                    f"the loss is {values['loss']} at step {self.steps}: training has diverged (a lower learning "
+                    "rate or clipping may help), or the data holds such numbers",
+                    NetgradWarning,
+                    stacklevel=3,
+                )
+            after_step(values)
 
     def _count(self, batch: Mapping[str, Any], values: Mapping[str, float]) -> None:
         """Note a batch that is done."""
