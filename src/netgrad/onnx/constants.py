@@ -123,7 +123,7 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
         value = node.attributes.get("value")
         if shape is None:
             return None
-        fill = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
+        fill = np.zeros(1, np.float32) if value is None else value.value.numpy()
         if onnx_ir.DataType.from_numpy(fill.dtype) not in FLOATS:
             return None  # shape arithmetic, which is folded where it can be
         # A view of one element, however large the shape: nothing is allocated until somebody writes to it.
@@ -132,7 +132,8 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
         return None
     ((name, attribute),) = node.attributes.items()
     if name == "value":
-        return attribute.as_tensor()
+        tensor: onnx_ir.TensorProtocol = attribute.value  # as_tensor() checks a protocol, which is slow
+        return tensor
     if name in ("value_float", "value_floats"):
         return onnx_ir.Tensor(np.array(attribute.value, np.float32))
     if name in ("value_int", "value_ints"):

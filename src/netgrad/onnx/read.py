@@ -209,7 +209,7 @@ def tensors(model: onnx_ir.Model) -> Iterator[onnx_ir.TensorProtocol]:
                 if attribute.is_ref():
                     continue
                 if attribute.type == onnx_ir.AttributeType.TENSOR:
-                    yield attribute.as_tensor()
+                    yield attribute.value  # as_tensor() checks a protocol, which is slow
                 elif attribute.type == onnx_ir.AttributeType.TENSORS:
                     yield from attribute.as_tensors()
 
