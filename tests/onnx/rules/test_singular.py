@@ -112,3 +112,30 @@ def test_ordinary_nets_pay_nothing() -> None:
     types = _types(model, wrt=["x"], of="y")
     assert "IsNaN" not in types
     assert types.count("Where") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "n = Neg(x) e = Exp(n) d = Add(e, one) y = Reciprocal(d)",
+        "n = Neg(x) e = Exp(n) d = Add(one, e) y = Div(one, d)",
+        "n = Neg(x) e = Exp(n) d = Add(one, e) r = Unsqueeze(d, axis) s = Squeeze(r, axis) y = Div(one, s)",
+    ],
+)
+def test_an_overflow_in_a_denominator_has_no_influence(body: str) -> None:
+    """A sigmoid that is written out, and its second derivative."""
+    model = _model(body, initializers="double one = {1.0}, int64[1] axis = {0}")
+    x = np.array([-2000.0, -800.0, 0.0, 2.0, 900.0])
+    s = np.array([0.0, 0.0, 0.5, 1 / (1 + np.exp(-2.0)), 1.0])
+    (dx,) = _gradient(model, "x", x=x)
+    np.testing.assert_allclose(dx, s * (1 - s), rtol=1e-12)
+    second = ir.to_proto(grad(grad(model, wrt=["x"], of="y"), wrt=["x"], of="x_grad"))
+    run = on_onnxruntime(second)
+    assert run is not None
+    np.testing.assert_allclose(run({"x": x})["x_grad_1"], s * (1 - s) * (1 - 2 * s), rtol=1e-9, atol=1e-12)
+
+
+def test_swish_written_out_saturates() -> None:
+    model = _model("n = Neg(x) e = Exp(n) d = Add(e, one) y = Div(x, d)", initializers="double one = {1.0}")
+    (dx,) = _gradient(model, "x", x=np.array([-2000.0, 0.0, 900.0]))
+    np.testing.assert_allclose(dx, [0.0, 0.5, 1.0], rtol=1e-12)

@@ -32,6 +32,7 @@ class RuleContext:
         builder: Writes the gradient's operators.
         exposed: Whether the output's cotangent may be infinite, so that a mask of zeros must select instead
             of multiply (see `netgrad.onnx.rules.singular`).
+        vanishing: Whether the output ends in a denominator, so that it has no influence where it is infinite.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class RuleContext:
         wanted: Sequence[bool],
         builder: Builder,
         exposed: bool = False,
+        vanishing: bool = False,
     ) -> None:
         self.operator = operator
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.builder = builder
         self.exposed = exposed
+        self.vanishing = vanishing
         self._wanted = tuple(wanted)
 
     @property

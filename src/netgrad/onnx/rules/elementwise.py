@@ -96,6 +96,13 @@ _SMALLEST_POSITIVE = {
     ir.DataType.FLOAT16: 2.0**-24,
 }
 
+_LARGEST = {
+    ir.DataType.DOUBLE: (2.0 - 2.0**-52) * 2.0**1023,
+    ir.DataType.FLOAT: (2.0 - 2.0**-23) * 2.0**127,
+    ir.DataType.BFLOAT16: (2.0 - 2.0**-7) * 2.0**127,
+    ir.DataType.FLOAT16: (2.0 - 2.0**-10) * 2.0**15,
+}
+
 
 def _over_twice_the_root(op: RuleContext, dy: Value, root: Value) -> Value:
     """``dY / (2 root)``, finite at a root of 0."""
@@ -164,8 +171,14 @@ def _pow_base(op: RuleContext, dy: Value) -> Value:
 
 @rule("Exp")
 def exp(op: RuleContext, dy: Value) -> Value:
-    """Y = e^X; dX = dY Y."""
-    return dy * op.output
+    """Y = e^X; dX = dY Y.
+
+    Where Y overflows in a denominator, as in 1 / (1 + Exp(-X)), dY is 0; a finite Y keeps the product at 0.
+    """
+    if not op.vanishing:
+        return dy * op.output
+    largest = op.builder.scalar(_LARGEST[op.floating(dy)], dy)
+    return dy * op.emit("Min", op.output, largest)
 
 
 @rule("Log")

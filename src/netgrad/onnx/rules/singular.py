@@ -1,14 +1,16 @@
 """Where zero meets infinity: which cotangents may be zero by selection, and which may be infinite.
 
-The chain rule multiplies, and 0 times infinity is NaN. Two patterns in which the derivative is finite all
+The chain rule multiplies, and 0 times infinity is NaN. Three patterns in which the derivative is finite all
 the same are met in practice:
 
 * ``Where(x > 0, Log(x), 0)``: the element of Log(x) that is not selected gets the cotangent 0, and the
   derivative of Log there may be infinite or NaN. The product has to be 0. Such values are *shadowed*.
 * ``Log(Relu(x))``: the cotangent that reaches Relu may be infinite where
   Relu's derivative is 0. Such values are *exposed*.
+* ``1 / (1 + Exp(-x))``: where Exp overflows, the result is 0 and so is its derivative, but the derivative of
+  Exp is infinite. Such values are *vanishing*.
 
-Both are found by looking from each operator along elementwise operators only: one that mixes elements
+All are found by looking from each operator along elementwise operators only: one that mixes elements
 (MatMul, Conv, a reduction) mixes zeros and infinities with other numbers. So ordinary nets, in which a
 Conv or a MatMul stands between a selection and the next singular operator, pay nothing.
 """
@@ -44,6 +46,11 @@ _POLES = frozenset({"Log", "Reciprocal", "Acos", "Acosh", "Asin", "Atanh"})
 _OVERFLOWING = frozenset({"Exp", "Sinh", "Cosh", "Tan", "Sqrt", "Mul"})
 """Operators whose derivative, or a factor of it, is infinite or NaN where their operand is out of range."""
 
+_VANISHING_TOGETHER = frozenset(
+    {"Add", "Mul", "Sum", "Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Expand"}
+)
+"""Operators whose result is infinite where an operand is (and no other is of the opposite sign, or 0)."""
+
 # fmt: off
 _ELEMENTWISE = frozenset({
     "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Cast", "CastLike", "Celu", "Clip",
@@ -64,10 +71,12 @@ class Singularities:
     Attributes:
         shadowed: Values of which a selection may ignore elements: a cotangent of 0 means "no influence".
         exposed: Values whose cotangent may be infinite.
+        vanishing: Values in a denominator: where they are infinite they have no influence.
     """
 
     shadowed: frozenset[str] = frozenset()
     exposed: frozenset[str] = frozenset()
+    vanishing: frozenset[str] = frozenset()
 
 
 NOWHERE: Final = Singularities()
@@ -84,8 +93,15 @@ def _has_pole(op: Operator, types: Mapping[str, TensorInfo]) -> bool:
     return op.type in _POLES
 
 
+def _denominator(op: Operator) -> str:
+    """The operand of which an infinite value makes the result 0, or ``""``."""
+    if op.type == "Div" and len(op.inputs) == 2:
+        return op.inputs[1]
+    return op.inputs[0] if op.type == "Reciprocal" else ""
+
+
 def singularities(operators: Iterable[Operator], types: Mapping[str, TensorInfo]) -> Singularities:
-    """Find the shadowed and the exposed values of a net (see the module's docstring).
+    """Find the shadowed, exposed and vanishing values of a net (see the module's docstring).
 
     Args:
         operators: The net, in order.
@@ -93,6 +109,7 @@ def singularities(operators: Iterable[Operator], types: Mapping[str, TensorInfo]
     """
     shadowed: set[str] = set()
     exposed: set[str] = set()
+    vanishing: set[str] = set()
     for op in reversed(list(operators)):
         if op.domain:
             continue
@@ -102,7 +119,11 @@ def singularities(operators: Iterable[Operator], types: Mapping[str, TensorInfo]
             shadowed.update(names)
         if _has_pole(op, types) or (passes and not exposed.isdisjoint(op.outputs)):
             exposed.update(names)
-    return Singularities(frozenset(shadowed), frozenset(exposed))
+        if op.type in _VANISHING_TOGETHER and not vanishing.isdisjoint(op.outputs):
+            vanishing.update(names)
+        elif _denominator(op):
+            vanishing.add(_denominator(op))
+    return Singularities(frozenset(shadowed), frozenset(exposed), frozenset(vanishing))
 
 
 def may_be_singular(op: RuleContext) -> bool:

@@ -124,6 +124,7 @@ class OnnxRules:
             wanted,
             builder,
             exposed=op.outputs[0] in self.singular.exposed,
+            vanishing=op.outputs[0] in self.singular.vanishing,
         )
 
     def _value(self, builder: Builder, name: str) -> Value | None:
