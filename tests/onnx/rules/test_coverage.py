@@ -30,7 +30,7 @@ NOT_IMPLEMENTED = {
     *("GRU", "LSTM", "RNN"),
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SplitToSequence", "Optional", "OptionalGetElement"),
-    *("DFT", "STFT", "Col2Im", "Det", "Unique", "CumProd", "TensorScatter"),
+    *("DFT", "STFT", "Col2Im", "Det", "CumProd"),
     *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
 }
 

@@ -10,11 +10,14 @@ from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.index_tuples import row_view
 from netgrad.onnx.rules.placing import (
     collect,
+    collect_distinct,
     elements,
     joined,
+    length,
     lengths,
     scatter_add,
     scatter_along,
+    scatter_flat,
 )
 
 
@@ -89,6 +92,20 @@ def top_k(op: RuleContext, dy: Value, indices_grad: Value | None = None) -> Valu
     indices = op.optional_output(1)
     assert indices is not None, "needs_outputs=2"
     return scatter_add(b, dy, op.attribute("axis"), indices, b.shape_of(op.input))
+
+
+@rule("Unique", attributes=("axis", "sorted"), needs_outputs=2)
+def unique(op: RuleContext, dy: Value, *others: Value | None) -> Value:
+    """Y = the different entries of X along an axis (or of X flattened), first seen at I; dX = dY at I.
+
+    Kink: of equal entries the first gets the gradient, so that the total is right.
+    """
+    b, x, axis, first_seen = op.builder, op.input, op.attribute("axis"), op.outputs[1]
+    assert first_seen is not None, "needs_outputs=2"
+    if axis is None:
+        return scatter_flat(b, dy, first_seen, x)
+    axis %= op.rank(x)
+    return collect_distinct(b, dy, axis, first_seen, length(b, x, axis))
 
 
 @rule("OneHot", attributes=("axis",), not_differentiable=(0, 1))

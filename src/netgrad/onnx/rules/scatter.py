@@ -12,7 +12,7 @@ from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.index_tuples import row_view
-from netgrad.onnx.rules.placing import numbering
+from netgrad.onnx.rules.placing import count_up, length, numbering
 from netgrad.onnx.rules.precision import widened
 from netgrad.onnx.view import Dim
 
@@ -101,6 +101,29 @@ def scatter_nd(op: RuleContext, dy: Value) -> Sequence[Value | None]:
         None,
         None if du is None else b.reshape_like(du, updates),
     )
+
+
+@rule("TensorScatter", attributes=("axis", "mode"), not_differentiable=(2,))
+def tensor_scatter(op: RuleContext, dy: Value) -> Sequence[Value | None]:
+    """Y = X, then Y[n, .., W[n] + s, ..] = U[n, .., s, ..] along an axis; in mode circular modulo its size.
+
+    dX = dY, with 0 where an update went; dU[n, .., s, ..] = dY[n, .., W[n] + s, ..].
+    """
+    b, update, start = op.builder, op.required(1), op.optional(2)
+    axis, mode, rank = op.attribute("axis"), op.attribute("mode"), op.rank(update)
+    axis %= rank
+    dx = b.op("TensorScatter", dy, b.zeros_like(update), start, axis=axis, mode=mode) if op.wants(0) else None
+    gradients: list[Value | None] = [dx, None, None]
+    if op.wants(1) and start is None:
+        size = update.dim(axis)
+        gradients[1] = b.slice(dy, axis, 0, size if isinstance(size, int) else length(b, update, axis))
+    elif op.wants(1) and start is not None:
+        steps = b.reshape(count_up(b, length(b, update, axis)), [-1] + [1] * (rank - 1 - axis))
+        places = b.reshape(b.cast(start, ir.DataType.INT64), [-1] + [1] * (rank - 1)) + steps
+        if mode == "circular":
+            places = b.op("Mod", places, length(b, dy, axis))
+        gradients[1] = b.op("GatherElements", dy, b.expand_like(places, update), axis=axis)
+    return gradients[: len(op.inputs)]
 
 
 # ---- replacing ---------------------------------------------------------------------------------------

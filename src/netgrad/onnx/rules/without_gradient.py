@@ -83,9 +83,5 @@ not_implemented(
     *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
     reason="sampling at computed positions has no rule yet",
 )
-not_implemented(
-    *("Col2Im", "CumProd", "TensorScatter"),
-    reason="it has no rule yet",
-)
+not_implemented(*("Col2Im", "CumProd"), reason="it has no rule yet")
 not_implemented("Det", reason="the derivative of a determinant needs a matrix inverse")
-not_implemented("Unique", reason="the gradient of its first output has no rule yet")

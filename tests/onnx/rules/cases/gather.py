@@ -64,6 +64,14 @@ CASES = [
     Case("TopK", [distinct(3, 4), constant([4])], {"axis": -1, "largest": 0}, outputs=2, note="all of them"),
     Case("TopK", [exactly([[2.0, 5.0, 5.0, 5.0]]), constant([2])], outputs=2, note="ties",
          expected=[[[0.0, 1.0, 1.0, 0.0]]]),
+    # ---- Unique --------------------------------------------------------------------------------------
+    Case("Unique", [distinct(2, 3)], outputs=4),
+    Case("Unique", [distinct(5)], {"sorted": 0}, outputs=("y0", "", "y2")),
+    Case("Unique", [distinct(4, 3)], {"axis": 0}),
+    Case("Unique", [distinct(2, 4, 3)], {"axis": -2, "sorted": 0}, outputs=2),
+    Case("Unique", [exactly([2.0, 1.0, 1.0, 3.0, 2.0])], note="equal entries", expected=[[1, 1, 0, 1, 0]]),
+    Case("Unique", [exactly([[2.0, 1.0], [0.0, 3.0], [2.0, 1.0]])], {"axis": 0}, note="equal entries",
+         expected=[[[1, 1], [1, 1], [0, 0]]]),
     # ---- OneHot --------------------------------------------------------------------------------------
     *(
         Case("OneHot", [run_time([1, 0, -1, 3, 7]), constant(4), normal(2)], {"axis": axis},

@@ -42,6 +42,12 @@ CASES = [
          {"reduction": "max"}, note="ties", expected=[[1 / 3, 0.0, 1.0], [1 / 3, 1 / 3, 0.5, 0.5, 0.0]]),
     Case("ScatterElements", [exactly([4.0, 1.0]), constant([0, 1, 1]), exactly([4.0, 2.0, 3.0])],
          {"reduction": "min"}, note="ties", expected=[[0.5, 1.0], [0.5, 0.0, 0.0]]),
+    # ---- TensorScatter -------------------------------------------------------------------------------
+    Case("TensorScatter", [normal(2, 4, 3), normal(2, 2, 3), run_time([1, 2])], opset=24),
+    Case("TensorScatter", [normal(2, 3, 4), normal(2, 3, 2), constant([2, 0])], {"axis": -1}, opset=24),
+    Case("TensorScatter", [normal(2, 4, 3), normal(2, 2, 3), run_time([3, 1])],
+         {"mode": "circular"}, opset=24),
+    Case("TensorScatter", [normal(2, 4, 3), normal(2, 2, 3)], {"axis": 1}, opset=24, note="no indices"),
     # ---- ScatterND -----------------------------------------------------------------------------------
     Case("ScatterND", [normal(4, 2), constant([[2], [-4]]), normal(2, 2)], note="distinct rows"),
     Case("ScatterND", [normal(3, 4), run_time([[0, 1], [2, -1]]), normal(2)], note="elements at run time"),

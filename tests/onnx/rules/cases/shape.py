@@ -46,7 +46,7 @@ CASES = [
     Case("Expand", [normal(1, 3), constant([0, 3])], note="to nothing"),
     # ---- Tile ----------------------------------------------------------------------------------------
     Case("Tile", [normal(2, 3), constant([2, 1])]),
-    Case("Tile", [normal(2, 3), constant([3, 2])]),
+    Case("Tile", [normal(2, 3), constant([3, 2])], note="both axes"),
     Case("Tile", [normal(2, 3), constant([1, 1])], note="once"),
     Case("Tile", [normal(2, 3), run_time([2, 3])], note="repeats at run time"),
     Case("Tile", [normal(2, 3, 1), constant([1, 1, 4])]),
