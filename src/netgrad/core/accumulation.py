@@ -117,15 +117,13 @@ class Accumulator:
         if value not in self._sources:
             self._sources[value] = source
             self.totals[value] = gradient
-            for ref in (gradient,) if isinstance(gradient, int) else gradient:
-                self._tape.claim(ref, value)
+            self._claim(gradient, value)
             return
         several = self._several.get(value)
         if several is None:
             several = self._several[value] = _Several(self._strategy_for(value))
             self._take(several, value, self.totals.pop(value), self._sources[value], sole=False)
-        for ref in (gradient,) if isinstance(gradient, int) else gradient:
-            self._tape.claim(ref, value)
+        self._claim(gradient, value)
         self._take(several, value, gradient, source, sole)
 
     def settle(self, values: Iterable[int], reader: int) -> None:
@@ -166,6 +164,13 @@ class Accumulator:
             )
             for value, several in self.settled
         )
+
+    def _claim(self, gradient: GradientRef, value: int) -> None:
+        if isinstance(gradient, int):
+            self._tape.claim(gradient, value)
+        else:
+            for ref in gradient:
+                self._tape.claim(ref, value)
 
     # ---- contributions ------------------------------------------------------------------------------
 
@@ -258,7 +263,7 @@ class Accumulator:
             terms[0], terms[own[0]] = terms[own[0]], terms[0]
         base = self._base_name(several, value)
         names = [tape.reference(ref) for ref in terms]
-        total = tape.append(self._words.sum(names, base, device), _origin(origin), device, {})[base]
+        total = tape.append(self._words.sum(names, base, device), _origin(origin), device)[base]
         tape.claims[total] = value
         if own and tape.is_cell_of(terms[0], value):
             tape.take_place(total, terms[0])
@@ -284,7 +289,7 @@ class Accumulator:
         ]
         parts = [part for part in moved if isinstance(part, GradientSlice)]
         operators, joined = words.concat_slices(parts, self._base_name(several, value), device)
-        local = tape.append(operators, _origin(origin), device, {})
+        local = tape.append(operators, _origin(origin), device)
         cells = (local[joined.indices], local[joined.values])
         for cell in cells:
             tape.claims[cell] = value
@@ -299,7 +304,7 @@ class Accumulator:
         device = tape.device_of(part_refs[1])
         words = self._sparse_words(value)
         operators = words.slice_to_dense(part, tape.reference(~value), out, device)
-        return tape.append(operators, _origin(origin), device, {})[out]
+        return tape.append(operators, _origin(origin), device)[out]
 
     def _base_name(self, several: _Several, value: int) -> str:
         return several.base or f"{self._versions.blobs[value]}_grad"
@@ -335,7 +340,7 @@ class Accumulator:
 
     def _copied(self, ref: Ref, wish: str, device: Any, origin: int) -> Ref:
         words = self._words.copy(self._tape.reference(ref), wish, device)
-        return self._tape.append(words, _origin(origin), device, {})[wish]
+        return self._tape.append(words, _origin(origin), device)[wish]
 
 
 def _values(gradient: GradientRef) -> Ref:

@@ -70,13 +70,14 @@ class BackwardPass:
         total = self._totals.get(value)
         if total is None:
             return None
-        if not self._tape.is_held(total):
+        held = self._tape.held(total)
+        if held is None:
             raise InvalidArgumentError(
                 f"the gradient of version {self._values.numbers[value]} of blob '{blob}' is overwritten by "
                 f"that of an older version",
                 hint=f"name '{blob}' in wrt, or pass single_assignment=True",
             )
-        return self._tape.final(total)
+        return held
 
 
 def backward_pass(
@@ -145,7 +146,7 @@ def backward_pass(
         op = operators[index]
         tape.reader = index
         grads = [totals.get(value) for value in writes[index]]
-        if any(grad is not None for grad in grads) or (op.domain, op.type) in special.asked_always:
+        if grads.count(None) < len(grads) or (op.domain, op.type) in special.asked_always:
             wanted = caller.wanted(index)
             if True in wanted:
                 if rules.missing(op) is not None:
@@ -215,7 +216,7 @@ def _start(
         if gradient is None:
             out = f"{blob}_autogen_grad"
             words = vocabulary.ones(tape.reference(~value), out, device)
-            sums.contribute(value, tape.append(words, None, device, {})[out], NONE)
+            sums.contribute(value, tape.append(words, None, device)[out], NONE)
         elif isinstance(gradient, GradientSlice):
             indices, values = tape.external(gradient.indices, device), tape.external(gradient.values, device)
             sums.contribute(value, (indices, values), NONE)
@@ -293,9 +294,11 @@ def _result(
     numbers: dict[str, int] = {}
     for value in sums.order():
         blob = versions.blobs[value]
-        if blob not in gradients and tape.is_held(sums.totals[value]):
-            gradients[blob] = tape.final(sums.totals[value])
-            numbers[blob] = versions.numbers[value]
+        if blob not in gradients:
+            gradient = tape.held(sums.totals[value])
+            if gradient is not None:
+                gradients[blob] = gradient
+                numbers[blob] = versions.numbers[value]
     return BackwardPass(
         named, tuple(tape.origins), gradients, numbers, sums.records(), forward, versions, sums.totals, tape
     )

@@ -53,7 +53,7 @@ class Keeper:
             blob = self._versions.blobs[value]
             device = self._versions.device_of(value)
             cell = tape.fresh(f"{blob}_kept", device)
-            copies = self._words.copy(blob, tape.names[cell], device)
+            copies = self._words.copy(blob, tape.wishes[cell], device)
             self._copies.setdefault(writer, []).extend(copies)
             self._kept[value] = cell
         return self._kept[value]

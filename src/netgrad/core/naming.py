@@ -55,6 +55,26 @@ class Reference(str):
         return self
 
 
+class Scope(dict[str, Ref]):
+    """What plain names mean to one rule; most rules use none, so it is filled at the first use."""
+
+    __slots__ = ("_fill",)
+
+    def __init__(self, fill: Callable[[], Mapping[str, Ref]] | None = None) -> None:
+        super().__init__()
+        self._fill = fill
+
+    def __missing__(self, name: str) -> Ref:
+        if self._fill is None:
+            raise KeyError(name)
+        self.update(self._fill())
+        self._fill = None
+        return self[name]
+
+
+NOTHING = Scope()
+
+
 class UnknownNameError(Exception):
     """An emitted operator reads a name that stands for nothing; the caller knows whom to blame."""
 
@@ -73,7 +93,7 @@ class Tape:
         writes: For each operator, the cell of each output, None where absent.
         origins: For each operator, the forward operator it belongs to, None for start gradients.
         wishes: Cell to wished name.
-        names: Cell to name; empty until `name_all`, except for blobs of the caller.
+        names: Cell to name, after `name_all`.
         writers: Cell to the emitted operator that writes it, NONE for blobs of the caller.
         claims: Cell to the value whose gradient it was computed as; UNCLAIMED, or EXTERNAL for blobs of the
             caller, which are nobody's own.
@@ -113,7 +133,6 @@ class Tape:
             return ~self._versions.last[name]
         if name not in self._externals:
             self._externals[name] = self._cell(name, NONE, FOREVER, EXTERNAL)
-            self.names[-1] = name
             self._devices[self._externals[name]] = device
             self._reserved.add(name)
         return self._externals[name]
@@ -184,7 +203,7 @@ class Tape:
         operators: Iterable[Operator],
         origin: int | None,
         device: Any,
-        scope: Mapping[str, Ref],
+        scope: Scope = NOTHING,
     ) -> dict[str | int, int]:
         """Append the operators of one rule call, or of one phrase of a vocabulary.
 
@@ -209,11 +228,10 @@ class Tape:
             for name in op.inputs:
                 ref = self.resolve(name, local, scope, op)
                 if ref is not None:
-                    if ref < 0:
-                        if following[~ref] >= 0:
-                            ref = self.lasting(ref)
-                    else:
+                    if ref >= 0:
                         last_reads[ref] = 2 * position
+                    elif following[~ref] >= 0:
+                        ref = self.lasting(ref)
                 reads.append(ref)
             writes: list[int | None] = []
             for name in op.outputs:
@@ -235,9 +253,7 @@ class Tape:
             self.origins.append(origin)
         return local
 
-    def resolve(
-        self, name: str, local: Mapping[str | int, int], scope: Mapping[str, Ref], op: Operator
-    ) -> Ref | None:
+    def resolve(self, name: str, local: Mapping[str | int, int], scope: Scope, op: Operator) -> Ref | None:
         """What ``name`` means after the operators whose names are in ``local``; None for ``""``."""
         if type(name) is Reference:
             return local.get(name.ref, name.ref) if local else name.ref
@@ -245,12 +261,13 @@ class Tape:
             return local[name]
         if not name:
             return None
-        ref = scope.get(name)
-        if ref is None and isinstance(name, str):
-            ref = scope.get(_OCCURRENCE.sub("", name))
-        if ref is None:
-            raise UnknownNameError(name, op)
-        return ref
+        try:
+            return scope[name]
+        except KeyError:
+            plain = _OCCURRENCE.sub("", name) if isinstance(name, str) else name
+            if plain == name or plain not in scope:
+                raise UnknownNameError(name, op) from None
+            return scope[plain]
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
@@ -270,9 +287,10 @@ class Tape:
             in_place: Whether an operator may write an output to the blob that it reads as an input; None if
                 no name may be used twice at all.
         """
-        blobs, names = self._versions.blobs, self.names
+        blobs = self._versions.blobs
+        names = self.names = list(self.wishes)  # a blob of the caller has the name it wishes
         forward, reserved, wishes = self._versions.last, self._reserved, self.wishes
-        holders, beside = self._holders, self._beside
+        holders, beside, last_reads = self._holders, self._beside, self.last_reads
         named: list[Operator] = []
         for position, op in enumerate(self.operators):
             reads = self.reads[position]
@@ -290,13 +308,15 @@ class Tape:
                 if holder is None:
                     if name in forward or name in reserved:
                         name = self._unused(name)
-                elif in_place is None or self.last_reads[holder] > 2 * position:
+                elif in_place is None or last_reads[holder] > 2 * position:
                     name = self._unused(name)
-                elif self.last_reads[holder] == 2 * position:
+                elif last_reads[holder] == 2 * position:
                     if places is None:
                         places = _places(reads)
-                    if not all(in_place(op, place, index) for place in places[holder]):
-                        name = self._unused(name)
+                    for place in places[holder]:
+                        if not in_place(op, place, index):
+                            name = self._unused(name)
+                            break
                 holders[name] = cell
                 names[cell] = name
                 outputs.append(name)
@@ -311,10 +331,12 @@ class Tape:
             return GradientSlice(self._final(gradient[0]), self._final(gradient[1]))
         return self._final(gradient)
 
-    def is_held(self, gradient: GradientRef) -> bool:
-        """Whether the gradient's blobs still hold it when all operators have run."""
-        refs = gradient if isinstance(gradient, tuple) else (gradient,)
-        return all(ref < 0 or self._holders.get(self.names[ref], ref) == ref for ref in refs)
+    def held(self, gradient: GradientRef) -> Gradient | None:
+        """`final` if the blobs still hold the gradient when all operators have run, else None."""
+        for ref in (gradient,) if isinstance(gradient, int) else gradient:
+            if ref >= 0 and self._holders.get(self.names[ref], ref) != ref:
+                return None
+        return self.final(gradient)
 
     def _final(self, ref: Ref) -> str:
         return self.names[ref] if ref >= 0 else self._versions.blobs[~ref]
@@ -335,7 +357,6 @@ class Tape:
 
     def _cell(self, wish: str, writer: int, last_read: int, claim: int) -> int:
         self.wishes.append(wish)
-        self.names.append("")
         self.writers.append(writer)
         self.last_reads.append(last_read)
         self.claims.append(claim)

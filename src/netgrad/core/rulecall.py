@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from netgrad.core.accumulation import Accumulator
 from netgrad.core.errors import NetgradError, RuleError
-from netgrad.core.naming import EXTERNAL, GradientRef, Ref, Reference, Tape, UnknownNameError
+from netgrad.core.naming import EXTERNAL, GradientRef, Ref, Reference, Scope, Tape, UnknownNameError
 from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.registry import Densifying, Located, RuleSource, ZeroFilling
 from netgrad.core.versions import Versions
@@ -64,13 +64,17 @@ class RuleCaller:
             grads = self._dense(index, grads)
         given = [None if grad is None else tape.gradient(grad) for grad in grads]
         written, returned = self._ask(op, index, given, wanted)
-        scope = self._scope(index, given)
+        scope = Scope(lambda: self._meanings(index, given))
         tape.reader = index
         try:
             local = tape.append(written, index, op.device, scope)
             entries: list[GradientRef | None] = [
-                self._entry(entry, local, scope, op) if entry is not None and wanted[k] else None
-                for k, entry in enumerate(returned)
+                None
+                if entry is None or not useful
+                else local[entry]
+                if type(entry) is str and entry in local
+                else self._entry(entry, local, scope, op)
+                for entry, useful in zip(returned, wanted, strict=True)
             ]
         except UnknownNameError as error:
             self._blame(
@@ -80,7 +84,7 @@ class RuleCaller:
                 error,
             )
         reads = self._versions.reads[index]
-        counts = Counter(entries) if len(entries) > 1 else None
+        counts = Counter(entries) if len(set(entries)) < len(entries) else None
         for value, entry in zip(reads, entries, strict=True):
             if entry is not None:
                 self._sums.contribute(value, entry, index, sole=counts is None or counts[entry] == 1)
@@ -105,7 +109,7 @@ class RuleCaller:
                     value = versions.following[value]
                 out = f"{op.outputs[k]}_grad"
                 words = self._words.zeros(self._tape.reference(~value), out, op.device)
-                cell = self._tape.append(words, index, op.device, {})[out]
+                cell = self._tape.append(words, index, op.device)[out]
                 self._tape.claims[cell] = EXTERNAL
                 filled[k] = cell
         return filled
@@ -147,6 +151,8 @@ class RuleCaller:
     def _distinct(self, op: Operator, index: int) -> Operator:
         """``op`` with outputs that can be told from inputs and from each other where names are equal."""
         outputs = op.outputs
+        if len(outputs) == 1 and outputs[0] not in op.inputs:
+            return op
         names = op.inputs if len(outputs) < 8 else frozenset(op.inputs)
         if not any(name in names for name in outputs) and len(set(outputs)) == len(outputs):
             return op
@@ -156,7 +162,7 @@ class RuleCaller:
         ]
         return Operator(op.type, op.inputs, tuple(references), op.attributes, op.domain, op.device, op.name)
 
-    def _scope(self, index: int, given: Sequence[Gradient | None]) -> dict[str, Ref]:
+    def _meanings(self, index: int, given: Sequence[Gradient | None]) -> dict[str, Ref]:
         """What plain names mean in the rule's operators; a name that is read and written means the input."""
         op = self._operators[index]
         versions = self._versions
@@ -172,7 +178,7 @@ class RuleCaller:
     # ---- after the call -----------------------------------------------------------------------------
 
     def _entry(
-        self, entry: Gradient, local: dict[str | int, int], scope: dict[str, Ref], op: Operator
+        self, entry: Gradient, local: dict[str | int, int], scope: Scope, op: Operator
     ) -> GradientRef | None:
         if isinstance(entry, GradientSlice):
             indices = self._part(entry.indices, local, scope, op)
@@ -184,9 +190,7 @@ class RuleCaller:
             self._blame(op, f"returned {entry!r}, which is no gradient")
         return self._part(entry, local, scope, op)
 
-    def _part(
-        self, name: str, local: dict[str | int, int], scope: dict[str, Ref], op: Operator
-    ) -> Ref | None:
+    def _part(self, name: str, local: dict[str | int, int], scope: Scope, op: Operator) -> Ref | None:
         ref = self._tape.resolve(name, local, scope, op)
         return ref if ref is None or ref >= 0 else self._tape.lasting(ref)
 
