@@ -56,7 +56,9 @@ def test_float16_gives_the_gradient_of_float32_rounded(case: Case) -> None:
 
 
 def _run(body: str, outputs: str = "float[3] y") -> np.ndarray:
-    head = f'<ir_version: 10, opset_import: ["": 19]> g (float[3] x) => ({outputs}) <float16 half = {{15360}}>'
+    head = (
+        f'<ir_version: 10, opset_import: ["": 19]> g (float[3] x) => ({outputs}) <float16 half = {{15360}}>'
+    )
     model = grad(parser.parse_model(f"{head} {{ {body} }}"), wrt=["x"], of="y")
     proto = ir.to_proto(model)
     onnx.checker.check_model(proto, full_check=True)
@@ -96,3 +98,25 @@ def test_nothing_flows_through_integers(body: str) -> None:
 def test_an_output_in_another_type() -> None:
     got = _run("s = Mul(x, x) y = Cast <to = 11> (s)", outputs="double[3] y")
     np.testing.assert_array_equal(got, np.array([3.0, -4.5, 6.0], np.float32))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Sqrt(x)",
+        "y = Pow(x, x)",
+        "n = Exp(x) y = Reciprocal(n)",
+        "y = LeakyRelu(x)",
+        "y = Selu(x)",
+        "y = HardSwish(x)",
+        "y = Gelu(x)",
+        "y = Clip(x, x)",
+        "c = Greater(x, x) l = Log(x) y = Where(c, l, x)",
+    ],
+)
+def test_the_gradient_of_a_bfloat16_model_is_a_valid_model(body: str) -> None:
+    """ONNX Runtime has no bfloat16 kernels on the CPU, so this is what can be seen here."""
+    head = '<ir_version: 10, opset_import: ["": 22]> g (bfloat16[N, 3] x) => (bfloat16[N, 3] y)'
+    proto = ir.to_proto(grad(parser.parse_model(f"{head} {{ {body} }}"), wrt=["x"], of="y"))
+    onnx.checker.check_model(proto, full_check=True)
+    assert proto.graph.output[1].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16

@@ -142,4 +142,14 @@ CASES = [
         opset=20,
         forward=grid_3d,
     ),
+    *(
+        Case(
+            "Resize",
+            [normal(1, 2, 2, 3), None, scales(1, 1, *factors)],
+            {"mode": kind, "coordinate_transformation_mode": "half_pixel_symmetric"},
+            note=f"{factors}",
+            opset=19,
+        )
+        for kind, factors in [("nearest", (2.0, 3.0)), ("linear", (3.0, 2.0))]
+    ),
 ]
