@@ -183,8 +183,8 @@ class Inspection:
     def _sizes(self) -> list[str]:
         nodes = f"{_count(self.given_nodes, 'node')}, {self.prepared_nodes} prepared"
         if self.gradient_nodes is not None:
-            ratio = self.gradient_nodes / max(self.prepared_nodes, 1)
-            nodes += f", {self.gradient_nodes} with the gradient ({ratio:.1f} times)"
+            ratio = self.gradient_nodes / max(self.given_nodes, 1)
+            nodes += f", {self.gradient_nodes} with the gradient ({ratio:.1f} times the given)"
         cost = f"{_flops(self.forward_cost)} and {_bytes(self.forward_cost)} forward"
         if self.gradient_cost is not None:
             cost += f", {_flops(self.gradient_cost)} and {_bytes(self.gradient_cost)} with the gradient"
