@@ -38,7 +38,19 @@ OPTIMIZERS: dict[str, tuple[Callable[[], Optimizer], Callable[[Any], Any]]] = {
         lambda: adam(0.003, weight_decay=1e-3),
         lambda parameters: torch.optim.Adam(parameters, lr=0.003, weight_decay=1e-3),
     ),
+    # the residual network has gradients of rounding's size, which Adam's default epsilon scales up to whole
+    # steps: PyTorch itself ends 13 % apart in float32 and float64
+    "adam with a large epsilon": (
+        lambda: adam(0.01, epsilon=1e-3),
+        lambda parameters: torch.optim.Adam(parameters, lr=0.01, eps=1e-3),
+    ),
 }
+
+RUNS = [
+    *[(perceptron, optimizer) for optimizer in ("sgd", "nesterov", "adam")],
+    *[(residual, optimizer) for optimizer in ("sgd", "nesterov", "adam with a large epsilon")],
+    *[(transformer, optimizer) for optimizer in ("sgd", "nesterov", "adam")],
+]
 
 
 def by_torch(pair: Pair, make: Callable[[Any], Any], dtype: Any) -> tuple[list[float], dict[str, Array]]:
@@ -83,8 +95,9 @@ def distance(one: Array, other: Array) -> float:
     return float(difference / max(np.linalg.norm(other.astype(np.float64).ravel()), 1e-30))
 
 
-@pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
-@pytest.mark.parametrize("network", [perceptron, residual, transformer], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    ("network", "optimizer"), RUNS, ids=[f"{network.__name__}-{optimizer}" for network, optimizer in RUNS]
+)
 def test_twenty_steps_agree(
     network: Callable[[int], Pair], optimizer: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -96,7 +96,7 @@ def test_digits_are_learned(model: onnx.ModelProto, optimizer, rate: float, goal
     )
     trainer = Trainer(step, threads=2, seed=3)
     epochs = 8
-    trainer.fit(train, epochs=epochs, batch_size=50, learning_rate=cosine(rate, epochs * 28), progress=False)
+    trainer.fit(train, epochs=epochs, batch_size=25, learning_rate=cosine(rate, epochs * 56), progress=False)
     result = trainer.evaluate(held_out, batch_size=397)
     assert result["accuracy"] >= goal
     session = Session(trainer.export(), threads=2)

@@ -348,8 +348,8 @@ class Trainer:
             if not math.isfinite(values["loss"]) and not self._diverged:
                 self._diverged = True
                 warnings.warn(
-                    f"the loss is {values['loss']} at step {self.steps}: training has diverged (a lower learning "
-                    "rate or clipping may help), or the data holds such numbers",
+                    f"the loss is {values['loss']} at step {self.steps}: training has diverged (a lower "
+                    "learning rate or clipping may help), or the data holds such numbers",
                     NetgradWarning,
                     stacklevel=3,
                 )
