@@ -225,6 +225,24 @@ class AveragePool(OpRun):
         return ((total / sum(window.parts(counted))).astype(x.dtype),)
 
 
+class GlobalAveragePool(OpRun):
+    """Mean over all spatial axes; the package's own refuses an empty batch."""
+
+    op_domain = ""
+
+    def _run(self, x: Any) -> tuple[Any]:
+        return (x.mean(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class GlobalMaxPool(OpRun):
+    """Maximum over all spatial axes; the package's own knows two of them only."""
+
+    op_domain = ""
+
+    def _run(self, x: Any) -> tuple[Any]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
 class _Window:
     """Where a window of some shape stands on an image: sizes and slices of Conv and the poolings.
 
@@ -290,5 +308,7 @@ class _Window:
             yield padded[(slice(None), slice(None), *slices)]
 
 
-OPERATORS: tuple[type[OpRun], ...] = (AveragePool, Conv, ConvTranspose, Erf, Gelu, LRN, LogSoftmax, MaxPool)
+OPERATORS: tuple[type[OpRun], ...] = (
+    AveragePool, Conv, ConvTranspose, Erf, Gelu, GlobalAveragePool, GlobalMaxPool, LRN, LogSoftmax, MaxPool,
+)  # fmt: skip
 """What replaces the package's own."""
