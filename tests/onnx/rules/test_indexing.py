@@ -81,6 +81,7 @@ SHORT = [
     (model("Pad", ["N", "H"], [[0, 1, 0, 2]]), ["Slice"]),
     (model("Pad", ["N", "H"], [[0, 1, 0, -2]]), ["Pad"]),
     (model("Gather", ["N", 6, "C"], [1], axis=1), ["Unsqueeze", "Pad"]),
+    (model("Gather", ["N", "T", 3], [0], axis=1), ["Unsqueeze", "Shape", "Sub", "Concat", "Pad"]),
     (model("Gather", ["N", 4, "C"], [[2, 0, 3, 1]], axis=1), ["Gather"]),
     (
         model("Gather", [9, 4], fed=[(np.int64, [3])]),

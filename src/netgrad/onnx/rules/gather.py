@@ -11,6 +11,7 @@ from netgrad.onnx.rules.index_tuples import row_view
 from netgrad.onnx.rules.placing import (
     collect,
     collect_distinct,
+    collect_neighbours,
     elements,
     joined,
     length,
@@ -37,8 +38,13 @@ def gather(op: RuleContext, dy: Value) -> Value:
     axis = op.attribute("axis") % op.rank(x)
     flat = _one_index_axis(b, dy, x, indices, axis)
     size = x.dim(axis)
-    if indices.constant is not None and isinstance(size, int):
-        return collect(b, flat, axis, indices.constant.ravel() % max(size, 1), size)
+    if indices.constant is not None:
+        places = indices.constant.ravel()
+        if isinstance(size, int):
+            return collect(b, flat, axis, places % max(size, 1), size)
+        padded = collect_neighbours(b, flat, axis, places, length(b, x, axis))
+        if padded is not None:
+            return padded
     return scatter_along(b, flat, axis, indices, b.shape_of(x))
 
 

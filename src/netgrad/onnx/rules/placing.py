@@ -27,6 +27,9 @@ _BEFORE_ALL = -(1 << 62)
 # Up to this many terms are added up before ScatterElements is the better form.
 _MOST_TERMS = 4
 
+# An axis longer than this is not mapped entry by entry for the sake of a few places: the map is a constant.
+_LARGEST_MAP = 4096
+
 # ---- sizes and numbers -------------------------------------------------------------------------------
 
 
@@ -113,6 +116,7 @@ def collect(b: Builder, dy: Value, axis: int, places: Sequence[int] | np.ndarray
     count, runs, rounds = len(places), _runs(places), _rounds(places, size)
     # ScatterElements writes the zeros, copies them and then spends about 30 times as long on each update.
     few_rounds = len(rounds) <= _MOST_TERMS and len(rounds) * size <= 2 * size + 30 * count
+    few_rounds = few_rounds and size <= max(_LARGEST_MAP, 4 * count)
     is_last = axis + 1 == dy.rank
     if len(runs) == 1 or (1 < len(runs) <= _MOST_TERMS and (is_last or not few_rounds)):
         terms = [_placed_run(b, dy, axis, run, size) for run in runs]
@@ -198,6 +202,27 @@ def take(b: Builder, x: Value, axis: int, places: Value) -> Value:
 
 
 # ---- places found at run time ------------------------------------------------------------------------
+
+
+def collect_neighbours(b: Builder, dy: Value, axis: int, places: np.ndarray, size: Value) -> Value | None:
+    """The gradient of taking constant ``places`` along one axis whose size is known only at run time.
+
+    Args:
+        b: Writes the operators.
+        dy: Cotangent.
+        axis: From 0 on.
+        places: int64 of shape (n,); negative ones count from the end.
+        size: Entries of the result along ``axis``, int64 of shape (1,).
+
+    Returns:
+        One Pad; None unless the places are neighbours and count from one end.
+    """
+    if not len(places) or (np.diff(places) != 1).any() or (places[0] < 0 <= places[-1]):
+        return None
+    first, behind = int(places[0]), int(places[-1]) + 1
+    before = b.ints([first]) if first >= 0 else size - b.ints([-first])
+    after = b.ints([-behind]) if first < 0 else size - b.ints([behind])
+    return b.op("Pad", dy, joined(b, [before, after]), None, b.ints([axis]))
 
 
 def collect_distinct(b: Builder, dy: Value, axis: int, places: Value, size: Value) -> Value:
