@@ -270,8 +270,8 @@ def gathers(draw: st.DrawFn) -> tuple[tuple[int, ...], int, list[int]]:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(gathers(), st.booleans())
-def test_gather_adds_every_entry_back(row: tuple[tuple[int, ...], int, list[int]], constant: bool) -> None:
+@given(gathers(), st.sampled_from(["constant", "constant, unknown dims", "run time"]))
+def test_gather_adds_every_entry_back(row: tuple[tuple[int, ...], int, list[int]], known: str) -> None:
     """Whatever form the places call for: runs, rounds, or one by one."""
     shape, axis, places = row
     indices = np.asarray(places, dtype=np.int64)
@@ -280,8 +280,9 @@ def test_gather_adds_every_entry_back(row: tuple[tuple[int, ...], int, list[int]
     expected = np.zeros(shape)
     np.add.at(np.moveaxis(expected, axis, 0), indices, np.moveaxis(seed, axis, 0))
     x = np.zeros(shape)
-    if constant:
-        source = model("Gather", shape, [indices], dtype=TensorProto.DOUBLE, axis=axis)
+    if known != "run time":
+        dims = list(shape) if known == "constant" else [f"d{k}" for k in range(len(shape))]
+        source = model("Gather", dims, [indices], dtype=TensorProto.DOUBLE, axis=axis)
         got = linear_gradient(source, {"x0": x}, seed)
     else:
         source = model("Gather", shape, fed=[(np.int64, indices.shape)], dtype=TensorProto.DOUBLE, axis=axis)
