@@ -8,7 +8,8 @@ the fastest that gives the same numbers.
 
 Measured with ONNX Runtime 1.32 on 2 cores of an AMD EPYC: Where with a tensor among its operands takes ten to
 fifty times as long as a product with a mask, Where of two numbers 1.6 times as long. So the rules multiply
-(`RuleContext.masked`) wherever the cotangent is known to be finite.
+(`RuleContext.masked`) wherever the cotangent is known to be finite. The mask is made fastest by the steepest
+HardSigmoid (with 2 threads; with 1 it takes about as long as two casts).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ SHAPE = (32, 16, 32, 32)
 # Per gradient: forms of `dx` in terms of x, y and dy. They must agree; the first is the rule's.
 FORMS: dict[str, dict[str, str]] = {
     "Relu": {
+        "steep HardSigmoid": "n = HardSigmoid <alpha = 3.4028235e38, beta = 0.0> (y) dx = Mul(dy, n)",
         "mask by cast of y": "m = Cast <to = 9> (y) n = Cast <to = 1> (m) dx = Mul(dy, n)",
         "mask by y > 0": "m = Greater(y, zero) n = Cast <to = 1> (m) dx = Mul(dy, n)",
         "sign": "n = Sign(y) dx = Mul(dy, n)",
@@ -35,6 +37,9 @@ FORMS: dict[str, dict[str, str]] = {
         "Where": "m = Greater(y, zero) dx = Where(m, dy, zero)",
     },
     "LeakyRelu": {
+        "steep HardSigmoid, bounded below": (
+            "n = HardSigmoid <alpha = 3.4028235e38, beta = 0.0> (x) s = Max(n, slope) dx = Mul(dy, s)"
+        ),
         "mask bounded below": "m = Greater(x, zero) n = Cast <to = 1> (m) s = Max(n, slope) dx = Mul(dy, s)",
         "affine in the mask": (
             "m = Greater(x, zero) n = Cast <to = 1> (m) a = Mul(n, rise) s = Add(a, slope) dx = Mul(dy, s)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
 
+from netgrad import run
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.transforms.grad import grad
 
@@ -25,10 +27,10 @@ def _added(body: str, **options: str | int) -> list[str]:
 @pytest.mark.parametrize(
     ("body", "types"),
     [
-        ("y = Relu(x)", ["Cast", "Cast", "Mul"]),
-        ("y = LeakyRelu(x)", ["Greater", "Cast", "Max", "Mul"]),
+        ("y = Relu(x)", ["HardSigmoid", "Mul"]),
+        ("y = LeakyRelu(x)", ["HardSigmoid", "Max", "Mul"]),
         ("y = Elu(x)", ["Min", "Add", "Mul"]),
-        ("y = Elu <alpha = 0.5> (x)", ["Min", "Greater", "Cast", "Max", "Add", "Mul"]),
+        ("y = Elu <alpha = 0.5> (x)", ["Min", "HardSigmoid", "Max", "Add", "Mul"]),
         ("y = Softplus(x)", ["Sigmoid", "Mul"]),
         ("y = Exp(x)", ["Mul"]),
         ("y = Identity(x)", ["Identity"]),
@@ -46,6 +48,29 @@ def _added(body: str, **options: str | int) -> list[str]:
 def test_the_short_form(body: str, types: list[str]) -> None:
     initializers = "float low = {0.5}, float two = {2.0}, bool[3] c = {1, 0, 1}"
     assert sorted(_added(body, initializers=initializers)) == sorted(types)
+
+
+def test_the_step_of_relu_is_constant_for_a_second_derivative() -> None:
+    """The mask of Relu is no function to differentiate: y = 2 relu(x)^2 has the second derivative 4."""
+    model = _model("r = Relu(x) s = Mul(r, r) y = Mul(s, two)", initializers="float two = {2.0}")
+    second = grad(grad(model, wrt=["x"], of="y"), wrt=["x"], of="x_grad")
+    assert not {"Less", "And"} & {node.op_type for node in second.graph}
+    x = np.array([[-1.0, 0.5, 2.0], [3.0, -0.25, 1e-30]], np.float32)
+    got = run(second, {"x": x}, outputs=["x_grad_1"])["x_grad_1"]
+    np.testing.assert_array_equal(got, 4.0 * (x > 0))
+
+
+@pytest.mark.parametrize("kind", ["Relu", "LeakyRelu", "PRelu"])
+def test_the_step_is_exact_for_every_normal_number(kind: str) -> None:
+    tiny = np.finfo(np.float32).tiny
+    x = np.array([[-np.inf, -3e38, -tiny], [tiny, 3e38, 1e-20]], np.float32)
+    operands = "x, half" if kind == "PRelu" else "x"
+    attribute = " <alpha = 0.5> " if kind == "LeakyRelu" else ""
+    model = grad(
+        _model(f"y = {kind}{attribute}({operands})", initializers="float half = {0.5}"), wrt=["x"], of="y"
+    )
+    below = 0.0 if kind == "Relu" else 0.5
+    np.testing.assert_array_equal(run(model, {"x": x})["x_grad"], np.where(x > 0, 1, np.float32(below)))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Value
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Declaration:
         needs_outputs: How many outputs of the operator the rule reads, or a function of its
             `RuleContext` that says so (and writes nothing). Optional outputs among them that the model
             leaves out are added to the forward node; without this, the rule may find them absent.
+        constant_when: Says of an operator of the type that its derivative is zero almost everywhere, so that
+            no gradient flows through this one; None: of no operator.
         source: ``function (file:line)`` of the rule, for errors.
     """
 
@@ -66,6 +69,7 @@ class Declaration:
     not_differentiable: tuple[int, ...] = ()
     all_output_gradients: bool = False
     needs_outputs: int | Callable[[RuleContext], int] = 0
+    constant_when: Callable[[Operator], bool] | None = None
     source: str = ""
 
 
@@ -99,6 +103,7 @@ def rule(
     not_differentiable: Sequence[int] = (),
     all_output_gradients: bool = False,
     needs_outputs: int | Callable[[RuleContext], int] = 0,
+    constant_when: Callable[[Operator], bool] | None = None,
 ) -> Callable[[_Function], _Function]:
     """Declare a function as the gradient rule of one or more operator types.
 
@@ -115,6 +120,7 @@ def rule(
         not_differentiable: Input positions without a derivative.
         all_output_gradients: See `Declaration`.
         needs_outputs: See `Declaration`.
+        constant_when: See `Declaration`.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -130,6 +136,7 @@ def rule(
                     not_differentiable=tuple(not_differentiable),
                     all_output_gradients=all_output_gradients,
                     needs_outputs=needs_outputs,
+                    constant_when=constant_when,
                     source=source_of(function),
                 )
             )

@@ -61,6 +61,8 @@ class OnnxRules:
         declared = self.declaration(op)
         if declared is not None and declared.kind in (Kind.NOT_DIFFERENTIABLE, Kind.PIECEWISE_CONSTANT):
             return everything
+        if declared is not None and declared.constant_when is not None and declared.constant_when(op):
+            return everything
         if not any(self._may_float(name) for name in op.outputs if name):
             return everything
         fixed = () if declared is None else declared.not_differentiable
