@@ -2,8 +2,9 @@
 
 Run: python benchmarks/size.py [--models squeezenet,resnet50]
 
-The forward graph is counted as shipped. The gradient model is counted whole: the forward nodes that are left
-after preparation, and the backward pass for the input, and for all weights.
+The gradient model is counted whole: the forward nodes that are left after preparation, and the backward pass
+for the input, and for all weights. Its ratio is given to the forward graph as shipped, in which each weight is
+a node of its own, and to the prepared one, in which weights are initializers.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from netgrad.transforms.grad import differentiate
 ZOO = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
-def count(model: onnx.ModelProto, wrt: list[str] | None) -> tuple[int, float]:
-    """Nodes of the gradient model, and the seconds that it took to write."""
+def count(model: onnx.ModelProto, wrt: list[str] | None) -> tuple[int, int, float]:
+    """Nodes of the prepared forward graph and of the gradient model, and the seconds that it took to write."""
     start = time.perf_counter()
     result = differentiate(model, wrt=wrt)
-    return sum(1 for _ in result.model.graph.all_nodes()), time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return len(result.forward), sum(1 for _ in result.model.graph.all_nodes()), seconds
 
 
 def main() -> None:

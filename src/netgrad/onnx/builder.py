@@ -270,6 +270,8 @@ class Builder:
         """``x`` with constant dims ``shape`` (0 keeps a dim, -1 takes the rest)."""
         if x.shape is not None and tuple(shape) == x.shape:
             return x
+        if x.constant is not None and 0 not in shape:
+            return self.constant(x.constant.reshape(shape))
         return self.op("Reshape", x, self.ints(shape))
 
     def reshape_like(self, x: Value, like: Value) -> Value:

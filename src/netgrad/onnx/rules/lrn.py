@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
@@ -19,8 +21,9 @@ def lrn(op: RuleContext, dy: Value) -> Value:
     Channel c has the neighbours c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), so W is not symmetric
     for an even size. dX = dY U^-beta - 2 alpha beta / size X W^T (dY X U^(-beta - 1)).
 
-    The sums over neighbours are products with W, one operator each in every element type; AveragePool has no
-    float64 kernel in ONNX Runtime, and sums of shifted slices take ``size`` operators and more.
+    The sums over neighbours are products with W: in float32 convolutions with kernels of one element, which
+    take X with all its axes, otherwise matrix products. AveragePool has no float64 kernel in ONNX
+    Runtime either, and sums of shifted slices take ``size`` operators and more.
     Source: Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
     networks", section 3.3.
     """
@@ -28,11 +31,25 @@ def lrn(op: RuleContext, dy: Value) -> Value:
     rate = op.attribute("alpha") / size
     below, above = (size - 1) // 2, size // 2
     primal = widened(builder, op.input)
+    channels, rank = primal.dim(1), primal.rank
+    if primal.dtype is ir.DataType.FLOAT and isinstance(channels, int) and rank is not None and rank > 2:
+        x, dy = primal, widened(builder, dy)
+        shape = [channels, channels, *[1] * (rank - 2)]
+        bias = builder.constant(np.full(channels, op.attribute("bias")), primal.dtype)
+        base = op.emit("Conv", x * x, _kernel(op, primal, below, above, rate, shape), bias)
+        scaled = dy * base**-beta
+        kernel = _kernel(op, primal, above, below, 2 * rate * beta, shape)
+        return scaled - x * op.emit("Conv", scaled * x / base, kernel)
     x, dy = _flat(op, primal), _flat(op, widened(builder, dy))
     base = _neighbours(op, primal, below, above, rate) @ (x * x) + op.attribute("bias")
     scaled = dy * base**-beta
     spread = _neighbours(op, primal, above, below, 2 * rate * beta) @ (scaled * x / base)
     return builder.reshape_like(scaled - x * spread, primal)
+
+
+def _kernel(op: RuleContext, x: Value, below: int, above: int, factor: float, shape: Sequence[int]) -> Value:
+    """`_neighbours` as the kernel of a convolution."""
+    return op.builder.reshape(_neighbours(op, x, below, above, factor), shape)
 
 
 def _flat(op: RuleContext, x: Value) -> Value:

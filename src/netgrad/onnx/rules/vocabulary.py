@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.view import TensorInfo
+
+_SMALL = 4096  # elements; ones of so few are stored rather than written by an operator
 
 
 class OnnxVocabulary:
@@ -27,6 +30,12 @@ class OnnxVocabulary:
 
     def ones(self, blob: str, out: str, device: Any = None) -> list[Operator]:
         """``out`` = ones with the shape and element type of ``blob``."""
+        info = self._types.get(blob, TensorInfo())
+        sizes = [dim for dim in info.shape or () if isinstance(dim, int)]
+        known = info.shape is not None and len(sizes) == len(info.shape)
+        if info.dtype is not None and known and math.prod(sizes) <= _SMALL:
+            content = ir.tensor(np.ones(sizes).astype(info.dtype.numpy()))
+            return [Operator("Constant", (), (out,), {"value": content})]
         return self._full(blob, out, 1.0)
 
     def zeros(self, blob: str, out: str, device: Any = None) -> list[Operator]:
