@@ -225,6 +225,37 @@ class AveragePool(OpRun):
         return ((total / sum(window.parts(counted))).astype(x.dtype),)
 
 
+class LpPool(OpRun):
+    """Norm over windows; the package's own counts windows differently when rounding up."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        x: Any,
+        auto_pad: Any = None,
+        ceil_mode: Any = None,
+        dilations: Any = None,
+        kernel_shape: Any = None,
+        p: Any = None,
+        pads: Any = None,
+        strides: Any = None,
+    ) -> tuple[Any]:
+        window = _Window(x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
+        total = sum(window.parts(window.pad(np.abs(x) ** p, 0)))
+        return ((total ** (1 / p)).astype(x.dtype),)
+
+
+class GlobalLpPool(OpRun):
+    """Norm over all spatial axes; the package has none."""
+
+    op_domain = ""
+
+    def _run(self, x: Any, p: Any = None) -> tuple[Any]:
+        total = (np.abs(x) ** p).sum(axis=tuple(range(2, x.ndim)), keepdims=True)
+        return ((total ** (1 / p)).astype(x.dtype),)
+
+
 class GlobalAveragePool(OpRun):
     """Mean over all spatial axes; the package's own refuses an empty batch."""
 
@@ -309,6 +340,7 @@ class _Window:
 
 
 OPERATORS: tuple[type[OpRun], ...] = (
-    AveragePool, Conv, ConvTranspose, Erf, Gelu, GlobalAveragePool, GlobalMaxPool, LRN, LogSoftmax, MaxPool,
+    AveragePool, Conv, ConvTranspose, Erf, Gelu, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LRN,
+    LogSoftmax, LpPool, MaxPool,
 )  # fmt: skip
 """What replaces the package's own."""

@@ -33,25 +33,33 @@ def average_pool(op: RuleContext, dy: Value) -> Value:
     The size counts the elements of X and, with ``count_include_pad``, of the padding, but never what lies
     beyond both where ``ceil_mode`` adds a window.
     """
-    build, x = op.builder, op.input
-    kernel = op.attribute("kernel_shape")
-    windows, amounts = windows_of(op, x, kernel)
-    sizes = [size for axis in range(windows.rank) if isinstance(size := x.dim(2 + axis), int)]
-    known = len(sizes) == windows.rank and amounts is None
-    dy = _weighted(op, dy, windows, amounts, sizes if known else None)
+    windows, amounts = windows_of(op, op.input, op.attribute("kernel_shape"))
+    return spread(op, _weighted(op, dy, windows, amounts), windows, amounts)
 
+
+def spread(op: RuleContext, dy: Value, windows: Windows, amounts: RunTimePads | None) -> Value:
+    """The transpose of the mean over windows of X, where each window has the full size of the kernel.
+
+    Args:
+        op: A pool over its first input X.
+        dy: What is spread over the windows, of the shape of Y.
+        windows: The windows of `windows_of`.
+        amounts: Its pads.
+    """
+    build, x = op.builder, op.input
+    kernel = windows.static_kernel
+    assert kernel is not None, "kernel_shape is required"
     padded = x if amounts is None else amounts.pad(build, x)
+    sizes = _static_sizes(x, windows, amounts)
     if set(windows.strides) == set(windows.dilations) == {1} and not _exceed(windows):
-        pads = [k - 1 - p for k, p in zip(tuple(kernel) * 2, windows.head + windows.tail, strict=True)]
-        dx = build.op("AveragePool", dy, kernel_shape=kernel, pads=pads, count_include_pad=1)
-    elif known and _tile_exactly(windows, sizes):
-        scales = build.constant(np.array([1, 1, *kernel], np.float32))
-        share = dy * (1.0 / math.prod(kernel))
+        pads = [k - 1 - p for k, p in zip(kernel * 2, windows.head + windows.tail, strict=True)]
+        dx = build.op("AveragePool", dy, kernel_shape=list(kernel), pads=pads, count_include_pad=1)
+    elif sizes is not None and _tile_exactly(windows, sizes):
         dx = build.op(
             "Resize",
-            share,
+            dy * (1.0 / math.prod(kernel)),
             None,
-            scales,
+            build.constant(np.array([1, 1, *kernel], np.float32)),
             mode="nearest",
             coordinate_transformation_mode="asymmetric",
             nearest_mode="floor",
@@ -60,6 +68,11 @@ def average_pool(op: RuleContext, dy: Value) -> Value:
         dx = _transposed(op, dy, padded, windows)
     build.assume_like(dx, padded)
     return dx if amounts is None else amounts.crop(build, dx, x)
+
+
+def _static_sizes(x: Value, windows: Windows, amounts: RunTimePads | None) -> list[int] | None:
+    sizes = [size for axis in range(windows.rank) if isinstance(size := x.dim(2 + axis), int)]
+    return sizes if len(sizes) == windows.rank and amounts is None else None
 
 
 def _exceed(windows: Windows) -> bool:
@@ -77,9 +90,7 @@ def _tile_exactly(windows: Windows, sizes: Sequence[int]) -> bool:
 # ---- sizes of windows --------------------------------------------------------------------------------
 
 
-def _weighted(
-    op: RuleContext, dy: Value, windows: Windows, amounts: RunTimePads | None, sizes: Sequence[int] | None
-) -> Value:
+def _weighted(op: RuleContext, dy: Value, windows: Windows, amounts: RunTimePads | None) -> Value:
     """The cotangent times kernel size / window size: what is left is a plain mean over the kernel."""
     build, include = op.builder, bool(op.attribute("count_include_pad"))
     kernel = windows.static_kernel
@@ -88,6 +99,7 @@ def _weighted(
     ceil = _ceil(op, windows)
     if not ceil and (include or not padded):
         return dy
+    sizes = _static_sizes(op.input, windows, amounts)
     if sizes is not None:
         counts = np.ones((1, 1, *[1] * windows.rank))
         for axis in range(windows.rank):

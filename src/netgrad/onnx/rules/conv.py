@@ -69,7 +69,8 @@ def data_gradient(build: Builder, dy: Value, w: Value, x: Value, windows: Window
         1x1    1 x 256 -> 64,  56      2.9 /  2.4    1.8 /  1.4
         1x1   16 x 256 -> 64,  14      2.7 /  3.0    2.1 /  1.6
 
-    Flipping pays where the weight is small beside the maps and the output is not smaller than the input.
+    Flipping pays where the weight is small beside the maps and the output is not smaller than the input; for
+    a batch of one it gains too little for the two operators that it costs.
     """
     if _flipping_pays(dy, w, windows, group):
         return flipped(build, dy, w, x, windows)
@@ -87,7 +88,8 @@ def _flipping_pays(dy: Value, w: Value, windows: Windows, group: int) -> bool:
         return False
     batch = dy.dim(0)
     count = math.prod(positions) * (batch if isinstance(batch, int) else _USUAL_BATCH)
-    return sizes[1] >= _FEW_CHANNELS and count >= (_MANY_POSITIONS if any(reach) else 1)
+    many = count >= (_MANY_POSITIONS if any(reach) else 1)
+    return batch != 1 and sizes[1] >= _FEW_CHANNELS and many
 
 
 def transposed(build: Builder, dy: Value, w: Value, x: Value, windows: Windows, group: int) -> Value:

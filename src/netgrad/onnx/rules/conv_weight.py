@@ -23,8 +23,9 @@ them again; the order of the forms was the same on two threads):
     5x5   16 x  96, 14, depthwise         16.5     23.5      16.0
     3x3    8 x 128, 28, 32 groups         24.3     16.2
 
-So: patches where they cost no memory (kernels of one element), where there are few channels or several
-groups and the kernel is small; otherwise deep. Patches hold kernel size times X in memory, deep nothing.
+So: patches where they cost no memory (kernels of one element), or where the kernel is small and there are
+few channels or several groups; otherwise deep. Patches hold kernel size times X in memory, deep nothing.
+With a batch of one, deep needs four operators, also in groups, and patches up to six: then groups are deep.
 """
 
 from __future__ import annotations
@@ -68,9 +69,10 @@ def _patches_pay(x: Value, dy: Value, w: Value, windows: Windows, group: int) ->
     if windows.read_single_elements and (group == 1 or positions is not None):
         return True
     elements, channels = math.prod(windows.static_kernel), sizes[1] * group
-    if positions is None or elements > _SMALL_KERNEL or (group == 1 and channels > _FEW_CHANNELS):
-        return False
     batch = dy.dim(0)
+    few = channels <= _FEW_CHANNELS if group == 1 else batch != 1
+    if positions is None or elements > _SMALL_KERNEL or not few:
+        return False
     size = channels * elements * positions * (batch if isinstance(batch, int) else 1)
     return size * (1 if x.dtype is None else x.dtype.itemsize) <= _LARGEST_PATCHES
 
@@ -166,8 +168,10 @@ def deep(build: Builder, x: Value, dy: Value, w: Value, windows: Windows, group:
         image = build.unsqueeze(x, [0])
     elif static is not None:
         batch, channels, *sizes = static
-        image = build.reshape(x, [batch, group, channels // group, *sizes])
-        image = build.transpose(image, [1, 0, *range(2, 3 + rank)]) if batch != 1 else image
+        image = x
+        if batch != 1:
+            image = build.reshape(image, [batch, group, channels // group, *sizes])
+            image = build.transpose(image, [1, 0, *range(2, 3 + rank)])
         image = build.reshape(image, [1, group * batch, channels // group, *sizes])
     else:
         width = w.dim(1)

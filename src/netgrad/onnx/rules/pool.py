@@ -45,7 +45,8 @@ def max_pool(op: RuleContext, dy: Value, *_: Value | None) -> Value:
 
     updates = widened(build, dy)
     zero = ir.tensor([0.0], dtype=op.floating(updates))
-    size = build.reshape(build.size_along(x, range(x.rank)) if x.rank else build.op("Size", x), [1])
+    static = x.static_shape
+    size = build.reshape(build.op("Size", x), [1]) if static is None else build.ints([math.prod(static)])
     zeros = build.op("ConstantOfShape", size, value=zero)
     flat = build.op(
         "ScatterElements", zeros, build.reshape(places, [-1]), build.reshape(updates, [-1]), reduction="add"
@@ -54,7 +55,6 @@ def max_pool(op: RuleContext, dy: Value, *_: Value | None) -> Value:
         return build.reshape_like(flat, x)
     # The places count the first spatial axis fastest, as if the spatial axes stood in reverse order.
     order = [0, 1, *range(op.rank(x) - 1, 1, -1)]
-    static = x.static_shape
     reverse = (
         build.ints([static[axis] for axis in order])
         if static is not None

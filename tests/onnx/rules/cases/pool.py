@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.onnx.rules.table import Case, Tensor, distinct, exactly, normal
+from tests.onnx.rules.table import Case, Tensor, away_from_zero, distinct, exactly, normal
 
 Shape = tuple[int, ...]
 
@@ -117,4 +117,41 @@ GLOBAL = [
     _tied([[1, 4], [4, 4]], [[0, 1 / 3], [1 / 3, 1 / 3]], "GlobalMaxPool"),
 ]
 
-CASES = [*MAX, *AVERAGE, *GLOBAL]
+# The sums |x|^p need elements away from 0: powers of a first or third order have a kink there.
+LP = [
+    *(
+        Case("LpPool", [away_from_zero(1, 2, 5, 4)], {"kernel_shape": [3, 2], "strides": [2, 1], "p": p})
+        for p in (1, 2, 3, 4)
+    ),
+    Case("LpPool", [away_from_zero(2, 2, 5)], {"kernel_shape": [2]}),
+    Case("LpPool", [away_from_zero(1, 2, 4, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    Case(
+        "LpPool",
+        [away_from_zero(1, 2, 4, 5)],
+        {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [0, 1, 2, 0]},
+    ),
+    Case("LpPool", [away_from_zero(1, 2, 5, 6)], {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1}),
+    Case("LpPool", [away_from_zero(1, 2, 6, 5)], {"kernel_shape": [2, 2], "dilations": [3, 2]}),
+    Case(
+        "LpPool",
+        [away_from_zero(1, 2, 5, 6)],
+        {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ),
+    *(Case("GlobalLpPool", [away_from_zero(2, 2, 3, 2)], {"p": p}) for p in (1, 2, 3)),
+    Case("GlobalLpPool", [away_from_zero(2, 3, 4)]),
+    Case(
+        "GlobalLpPool",
+        [exactly([[[0.0, 0.0], [3.0, -4.0]]])],
+        note="zeros",
+        expected=[[[[0.0, 0.0], [0.6, -0.8]]]],
+    ),
+    Case(
+        "LpPool",
+        [exactly([[[0.0, 0.0, 3.0, -4.0]]])],
+        {"kernel_shape": [2], "strides": [2]},
+        "zeros",
+        expected=[[[[0.0, 0.0, 0.6, -0.8]]]],
+    ),
+]
+
+CASES = [*MAX, *AVERAGE, *GLOBAL, *LP]
