@@ -137,6 +137,16 @@ def test_soft_cross_entropy(smoothing: float, weights: Array | None) -> None:
     check(loss, lambda x: soft_cross_entropy(x, labels, 1, smoothing, weights), SCORES, labels)
 
 
+def test_scores_with_trailing_axes_of_size_one_take_one_label_per_sample() -> None:
+    scores = SCORES[:, :, None, None]
+    check(losses.cross_entropy(), lambda x: cross_entropy(x[:, :, 0, 0], LABELS), scores, LABELS)
+    step = training_step(
+        scores_model(scores), loss=losses.cross_entropy(), optimizer=sgd(0.1), metrics=["accuracy"]
+    )
+    values = Trainer(step, threads=1).step({"zero": np.zeros(()), "labels": LABELS})
+    assert values["accuracy"] == pytest.approx((SCORES.argmax(1) == LABELS).mean())
+
+
 def test_one_hot_soft_labels_are_integer_labels() -> None:
     labels = np.eye(3)[LABELS]
     check(losses.cross_entropy(soft=True), lambda x: cross_entropy(x, LABELS), SCORES, labels)

@@ -91,6 +91,10 @@ class CrossEntropy(Loss):
                 "classes"
             )
         dims = _dims(scores)
+        pooled = not self.soft and axis == 1 and rank > 2 and all(dim == 1 for dim in dims[2:])
+        if pooled and not (writer.is_input(self.labels) and writer.read(self.labels).rank == rank - 1):
+            # a classifier that ends in pooling: its labels are one number per sample
+            scores, dims, rank = op.squeeze(scores, range(2, rank)), dims[:2], 2
         if self.soft:
             target = _target(writer, self.labels, scores.dtype, dims)
             value = self._soft(writer, scores, target, axis)
@@ -193,8 +197,8 @@ def cross_entropy(
         scores: Floating-point output of shape (N, C) or (N, C, d1, ...); by default the only one of the
             model.
         labels: Name of the input for the labels. Integer labels: int64 of shape (N) or (N, d1, ...), from
-            0 to C - 1. Soft labels: probabilities of the type and shape of the scores. An input of the
-            model that has this name is used, otherwise one is added.
+            0 to C - 1; (N) for scores of shape (N, C, 1, 1), too. Soft labels: probabilities of the type and
+            shape of the scores. An input of the model that has this name is used, otherwise one is added.
         soft: Whether the labels are probabilities.
         axis: Axis of the classes; -1 for scores of shape (N, T, C).
         label_smoothing: Share ``s`` of each label that is spread evenly over all classes, in [0, 1)
