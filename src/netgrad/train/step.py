@@ -14,7 +14,6 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError, NetgradWarning, nearest
-from netgrad.onnx.builder import Value
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
@@ -30,8 +29,9 @@ from netgrad.train.modes import (
     normalize_by_batch,
     separate_statistics,
 )
-from netgrad.train.optimizers import Context, Direction, Optimizer
+from netgrad.train.optimizers import Optimizer
 from netgrad.train.select import carried_names, trainable_names
+from netgrad.train.update import write_update
 from netgrad.transforms.grad import Accumulation, differentiate
 from netgrad.transforms.select import listed
 
@@ -274,7 +274,7 @@ def training_step(
     graph = gradient.model.graph
     _keep_outputs(graph, {loss_name, *metric_names.values(), *carried.values()}, clean=False)
     values = {name: _array(prepared.graph.initializers[name]) for name in (*parameters, *carried)}
-    update = _write_update(gradient.model, gradient.outputs, values, optimizer, step)
+    update = write_update(gradient.model, gradient.outputs, values, optimizer, step)
     fold_momentum_into_gemm(gradient.model)
     result = TrainingStep(
         model=gradient.model,
@@ -428,81 +428,6 @@ def _write_loss(
     final = writer.finish(outputs)
     metric_outputs = {name: final.get(output, output) for name, output in names.items()}
     return final.get(wish, wish), metric_outputs, None if written is None else written.target.name
-
-
-@dataclass(frozen=True)
-class _Update:
-    parameters: dict[str, str]
-    state: dict[str, str]
-    step_next: str
-    learning_rate: str
-    initial: dict[str, Array]
-
-
-def _write_update(
-    model: ir.Model,
-    gradients: Mapping[str, str],
-    values: Mapping[str, Array],
-    optimizer: Optimizer,
-    step: str,
-) -> _Update:
-    """Append the optimizer: ``p - learning_rate * direction`` for every parameter.
-
-    Parameters of 16 bits are updated in float32, and their state is float32.
-    """
-    writer = GraphWriter(model, "optimizer")
-    op = writer.op
-    parameters = {name: writer.read(name) for name in gradients}
-    wide = {name: _compute_type(value.dtype) for name, value in parameters.items()}
-    widest = max(wide.values(), key=lambda dtype: dtype.itemsize)
-    wide_parameters = {name: op.cast(value, wide[name]) for name, value in parameters.items()}
-    directions = {
-        name: Direction(op.cast(writer.read(gradient), wide[name])) for name, gradient in gradients.items()
-    }
-    initial: dict[str, Array] = {}
-    state: dict[str, dict[str, Value]] = {}
-    for name in parameters:
-        state[name] = {}
-        for slot, first in optimizer.init(values[name].astype(wide[name].numpy())).items():
-            entry = writer.new_input(f"{name}/{slot}", ir.DataType.from_numpy(first.dtype), first.shape)
-            state[name][slot] = entry
-            initial[entry.name] = first
-    rate = writer.new_input("learning_rate", widest, [])
-    initial[rate.name] = np.asarray(optimizer.learning_rate).astype(widest.numpy())
-    count = writer.read(step) + op.constant(np.asarray(1, np.int64))
-    directions, changed = optimizer.update(Context(op, count), directions, state, wide_parameters)
-
-    outputs: dict[str, Value] = {}
-    for name, parameter in wide_parameters.items():
-        direction = directions[name]
-        factor = op.cast(rate, wide[name])
-        if direction.scale is not None:
-            factor = factor * direction.scale
-        new = parameter - direction.value * factor
-        dtype = parameters[name].dtype
-        assert dtype is not None, "a parameter is floating-point"
-        outputs[f"{name}_next"] = op.assume_shape(op.cast(new, dtype), parameters[name].shape)
-    state_outputs: dict[str, str] = {}
-    for name, slots in state.items():
-        for slot, entry in slots.items():
-            value = changed.get(name, {}).get(slot, entry)
-            state_outputs[entry.name] = f"{entry.name}_next"
-            outputs[f"{entry.name}_next"] = op.assume_shape(value, entry.shape)
-    outputs[f"{step}_next"] = count
-    final = writer.finish(outputs)
-    return _Update(
-        {name: final[f"{name}_next"] for name in parameters},
-        {entry: final[wish] for entry, wish in state_outputs.items()},
-        final[f"{step}_next"],
-        rate.name,
-        initial,
-    )
-
-
-def _compute_type(dtype: ir.DataType | None) -> ir.DataType:
-    """The type in which a parameter of type ``dtype`` is updated."""
-    assert dtype is not None, "a parameter is floating-point"
-    return dtype if dtype.itemsize >= 4 else ir.DataType.FLOAT
 
 
 def _array(value: ir.Value) -> Array:
