@@ -52,7 +52,7 @@ class OnnxRules:
         if declared is None:
             return "no gradient rule"
         if declared.kind is Kind.NOT_IMPLEMENTED:
-            return f"not implemented: {declared.reason}"
+            return f"not implemented ({declared.reason}): no gradient rule"
         return None
 
     def blocked_inputs(self, op: Operator) -> Collection[int]:
