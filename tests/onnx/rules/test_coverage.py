@@ -7,9 +7,12 @@ import pkgutil
 
 import onnx
 import pytest
+from onnx import parser
 
 import netgrad.onnx.rules  # noqa: F401  registers all declarations
+from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.rules.declaration import Kind, declarations
+from netgrad.transforms.grad import grad
 from tests.onnx.rules import cases
 
 SCHEMAS: dict[str, onnx.defs.OpSchema] = {
@@ -63,3 +66,9 @@ def test_what_is_not_implemented_is_known() -> None:
 def test_nothing_is_declared_that_does_not_exist() -> None:
     assert set(DECLARED) <= set(SCHEMAS)
     assert set(SCHEMAS) >= WITH_ROWS
+
+
+def test_a_missing_rule_is_refused_with_its_reason() -> None:
+    text = '<ir_version: 10, opset_import: ["": 18]> g (float[3, 3] x) => (float y) { s = Det(x) y = Neg(s) }'
+    with pytest.raises(UnsupportedOperatorError, match=r"not implemented \(.*inverse\): .*Det.*\(x -> s\)"):
+        grad(parser.parse_model(text), wrt=["x"], of="y")
