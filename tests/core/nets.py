@@ -137,7 +137,8 @@ def _row(op: Operator, grads: Sequence[Any], row: str) -> Any:
     """A rule from the notation of the operator table: ``ReluGradient(O0,G0)->(D0)``.
 
     I, O, G are inputs, outputs and output gradients; D, V, X the dense, values and indices names of an
-    input's gradient. ``D0=G0`` passes a gradient through, ``S0=(a,b)`` declares a sparse one.
+    input's gradient, and M the name of the shape that comes with it. ``D*`` stands for D0,D1,... of all
+    inputs. ``D0=G0`` passes a gradient through, ``S0=(a,b)`` declares a sparse one.
     """
 
     blobs = {
@@ -147,12 +148,14 @@ def _row(op: Operator, grads: Sequence[Any], row: str) -> Any:
         "D": [f"{name}_grad" for name in op.inputs],
         "V": [f"{name}_grad_values" for name in op.inputs],
         "X": [f"{name}_grad_indices" for name in op.inputs],
+        "M": [f"_{name}_grad_dims" for name in op.inputs],
     }
 
     def name(token: str) -> str:
         found: str = blobs[token.strip()[0]][int(token.strip()[1:])]
         return found
 
+    row = row.replace("D*", ",".join(f"D{k}" for k in range(len(op.inputs))))
     operators: list[Operator] = []
     gradients: list[Any] = [None] * len(op.inputs)
     for part in row.split(";"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from netgrad.core.errors import AccumulationError
-from netgrad.core.naming import GradientRef, Ref, Tape
+from netgrad.core.naming import UNCLAIMED, GradientRef, Ref, Tape
 from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import DeviceVocabulary, SparseVocabulary, Vocabulary
@@ -166,11 +166,10 @@ class Accumulator:
         )
 
     def _claim(self, gradient: GradientRef, value: int) -> None:
-        if isinstance(gradient, int):
-            self._tape.claim(gradient, value)
-        else:
-            for ref in gradient:
-                self._tape.claim(ref, value)
+        claims = self._tape.claims
+        for ref in (gradient,) if isinstance(gradient, int) else gradient:
+            if ref >= 0 and claims[ref] == UNCLAIMED:
+                claims[ref] = value
 
     # ---- contributions ------------------------------------------------------------------------------
 
@@ -251,13 +250,17 @@ class Accumulator:
         tape = self._tape
         refs = [ref for ref in addends if isinstance(ref, int)]
         assert len(refs) == len(addends), "only dense gradients are summed"
-        device = self._common_device(refs, value)
-        first = {ref: k for k, ref in reversed(list(enumerate(refs)))}
-        own = sorted(k for ref, k in first.items() if tape.is_cell_of(ref, value))
+        device, same = self._common_device(refs, value)
+        seen: set[Ref] = set()
+        own: list[int] = []
+        for k, ref in enumerate(refs):
+            if ref not in seen and tape.is_cell_of(ref, value):
+                own.append(k)
+            seen.add(ref)
         # The first computed term keeps its name, so that the sum can be stored where it is.
         for k in own if self._unique_names else own[1:]:
             self._rename(several, refs[k])
-        terms = [self._moved(ref, device, origin) for ref in refs]
+        terms = refs if same else [self._moved(ref, device, origin) for ref in refs]
         if own:
             # A sum may work in place on its first operand only.
             terms[0], terms[own[0]] = terms[own[0]], terms[0]
@@ -275,7 +278,7 @@ class Accumulator:
         """One slice with the rows of all."""
         tape = self._tape
         words = self._sparse_words(value)
-        device = self._common_device([values for _, values in slices], value)
+        device, _ = self._common_device([values for _, values in slices], value)
         counts = [0, 0]
         seen: set[Ref] = set()
         for part in slices:
@@ -325,12 +328,14 @@ class Accumulator:
 
     # ---- devices ------------------------------------------------------------------------------------
 
-    def _common_device(self, refs: Sequence[Ref], value: int) -> Any:
-        """The device of all of ``refs`` if it is one, else the device of the value."""
-        devices = [self._tape.device_of(ref) for ref in refs]
-        if all(self._same_device(device, devices[0]) for device in devices):
-            return devices[0]
-        return self._versions.device_of(value)
+    def _common_device(self, refs: Sequence[Ref], value: int) -> tuple[Any, bool]:
+        """The device of all of ``refs`` and True, or the device of the value if theirs differ."""
+        first = self._tape.device_of(refs[0])
+        for ref in refs:
+            device = self._tape.device_of(ref)
+            if device is not first and not self._same_device(device, first):
+                return self._versions.device_of(value), False
+        return first, True
 
     def _moved(self, ref: Ref, device: Any, origin: int) -> Ref:
         """``ref`` itself if it lies on ``device``, else a copy there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, get_args
 
 from netgrad.core import activity, verify
@@ -34,7 +35,6 @@ class BackwardPass:
             gradient its blob still holds when all operators have run; ``versions`` says which that is. The
             gradients of targets and of blobs in ``wrt`` are always held.
         versions: Blob to the version to which its entry in ``gradients`` belongs.
-        accumulations: The values whose gradient was added up from several contributions.
         forward: The forward operators, changed only with ``overwritten="keep"``.
     """
 
@@ -42,11 +42,15 @@ class BackwardPass:
     origins: tuple[int | None, ...]
     gradients: Mapping[str, Gradient]
     versions: Mapping[str, int]
-    accumulations: tuple[Accumulation, ...]
     forward: tuple[Operator, ...]
     _values: Versions = field(repr=False, compare=False)
-    _totals: Mapping[int, GradientRef] = field(repr=False, compare=False)
     _tape: Tape = field(repr=False, compare=False)
+    _sums: Accumulator = field(repr=False, compare=False)
+
+    @cached_property
+    def accumulations(self) -> tuple[Accumulation, ...]:
+        """The values whose gradient was added up from several contributions, in the order of the sums."""
+        return self._sums.records()
 
     def gradient_of(self, blob: str, version: int | None = None) -> Gradient | None:
         """The gradient of one value, None if no gradient reaches it.
@@ -67,7 +71,7 @@ class BackwardPass:
                 else f"blob '{blob}' has no version {version}; its versions are 0 to "
                 f"{self._values.numbers[self._values.last[blob]]}"
             )
-        total = self._totals.get(value)
+        total = self._sums.totals.get(value)
         if total is None:
             return None
         held = self._tape.held(total)
@@ -299,6 +303,4 @@ def _result(
             if gradient is not None:
                 gradients[blob] = gradient
                 numbers[blob] = versions.numbers[value]
-    return BackwardPass(
-        named, tuple(tape.origins), gradients, numbers, sums.records(), forward, versions, sums.totals, tape
-    )
+    return BackwardPass(named, tuple(tape.origins), gradients, numbers, forward, versions, tape, sums)

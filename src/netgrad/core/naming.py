@@ -26,6 +26,7 @@ GradientRef: TypeAlias = "int | tuple[int, int]"
 FOREVER = 1 << 62
 UNCLAIMED = -1
 EXTERNAL = -2
+_FEW = 16
 
 _OCCURRENCE = re.compile("⟨[0-9]+⟩")
 
@@ -48,9 +49,10 @@ class Reference(str):
     __slots__ = ("ref",)
     ref: Ref
 
-    def __new__(cls, name: str, ref: Ref) -> Reference:
+    @staticmethod
+    def to(ref: Ref, name: str) -> Reference:
         """The name ``name``, standing for ``ref``."""
-        self = super().__new__(cls, name)
+        self = Reference(name)
         self.ref = ref
         return self
 
@@ -123,6 +125,8 @@ class Tape:
         self._earlier: dict[int, int] = {}  # what a rule stored before under the same local name
         self._beside: dict[int, int] = {}  # the cell whose place a cell takes, if that is free
         self._suffixes: dict[str, int] = {}
+        self._indexed: tuple[Ref | None, ...] = ()
+        self._index: dict[Ref | None, list[int]] = {}
         self._holders: dict[str, int] = {}  # name to the cell stored under it, while names are given
 
     # ---- cells --------------------------------------------------------------------------------------
@@ -152,10 +156,10 @@ class Tape:
     def reference(self, ref: Ref) -> Reference:
         """The name by which a rule or a vocabulary gets to know a reference."""
         if ref < 0:
-            return Reference(self._versions.blobs[~ref], ref)
+            return Reference.to(ref, self._versions.blobs[~ref])
         wish = self.wishes[ref]
         # A rule may drop the object and keep the text; then at least no forward blob is meant by it.
-        return Reference(f"{wish}_" if wish in self._versions.last else wish, ref)
+        return Reference.to(ref, f"{wish}_" if wish in self._versions.last else wish)
 
     def gradient(self, gradient: GradientRef) -> Gradient:
         """The same for a whole gradient."""
@@ -173,11 +177,6 @@ class Tape:
     def is_cell_of(self, ref: Ref, value: int) -> bool:
         """Whether ``ref`` was computed as a gradient of ``value``, rather than passed through."""
         return ref >= 0 and self.claims[ref] == value
-
-    def claim(self, ref: Ref, value: int) -> None:
-        """Say that ``ref`` was computed as a gradient of ``value``, unless it is somebody's already."""
-        if ref >= 0 and self.claims[ref] == UNCLAIMED:
-            self.claims[ref] = value
 
     def lasting(self, ref: Ref) -> Ref:
         """What still holds the forward value ``ref`` when gradient operators run."""
@@ -296,7 +295,6 @@ class Tape:
             reads = self.reads[position]
             inputs = tuple(["" if ref is None else names[ref] if ref >= 0 else blobs[~ref] for ref in reads])
             outputs = []
-            places: dict[Ref | None, list[int]] | None = None
             for index, cell in enumerate(self.writes[position]):
                 if cell is None:
                     outputs.append("")
@@ -311,9 +309,7 @@ class Tape:
                 elif in_place is None or last_reads[holder] > 2 * position:
                     name = self._unused(name)
                 elif last_reads[holder] == 2 * position:
-                    if places is None:
-                        places = _places(reads)
-                    for place in places[holder]:
+                    for place in self._places(reads, holder):
                         if not in_place(op, place, index):
                             name = self._unused(name)
                             break
@@ -333,13 +329,29 @@ class Tape:
 
     def held(self, gradient: GradientRef) -> Gradient | None:
         """`final` if the blobs still hold the gradient when all operators have run, else None."""
-        for ref in (gradient,) if isinstance(gradient, int) else gradient:
-            if ref >= 0 and self._holders.get(self.names[ref], ref) != ref:
+        if isinstance(gradient, tuple):
+            indices, values = self.held(gradient[0]), self.held(gradient[1])
+            if not isinstance(indices, str) or not isinstance(values, str):
                 return None
-        return self.final(gradient)
+            return GradientSlice(indices, values)
+        if gradient < 0:
+            return self._versions.blobs[~gradient]
+        name = self.names[gradient]
+        return name if self._holders.get(name, gradient) == gradient else None
 
     def _final(self, ref: Ref) -> str:
         return self.names[ref] if ref >= 0 else self._versions.blobs[~ref]
+
+    def _places(self, reads: tuple[Ref | None, ...], holder: int) -> list[int]:
+        """Where in its inputs an operator reads ``holder``."""
+        if len(reads) <= _FEW:
+            return [place for place, ref in enumerate(reads) if ref == holder]
+        if self._indexed is not reads:  # an operator with many inputs is asked once per output
+            self._indexed = reads
+            self._index = {}
+            for place, ref in enumerate(reads):
+                self._index.setdefault(ref, []).append(place)
+        return self._index[holder]
 
     def _unused(self, wish: str) -> str:
         count = self._suffixes.get(wish, 0)
@@ -361,11 +373,3 @@ class Tape:
         self.last_reads.append(last_read)
         self.claims.append(claim)
         return len(self.wishes) - 1
-
-
-def _places(reads: tuple[Ref | None, ...]) -> dict[Ref | None, list[int]]:
-    """Where in its inputs an operator reads each reference."""
-    places: dict[Ref | None, list[int]] = {}
-    for place, ref in enumerate(reads):
-        places.setdefault(ref, []).append(place)
-    return places

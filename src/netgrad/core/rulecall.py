@@ -60,7 +60,7 @@ class RuleCaller:
         tape = self._tape
         if None in grads and self._zero_filling is not None:
             grads = self._filled(index, grads)
-        if self._densifying is not None and any(type(grad) is tuple for grad in grads):
+        if self._densifying is not None and tuple in map(type, grads):
             grads = self._dense(index, grads)
         given = [None if grad is None else tape.gradient(grad) for grad in grads]
         written, returned = self._ask(op, index, given, wanted)
@@ -83,6 +83,11 @@ class RuleCaller:
                 f"and its gradient operators have not written before",
                 error,
             )
+        except AttributeError:
+            for thing in written:
+                if not isinstance(thing, Operator):
+                    self._blame(op, f"wrote {thing!r}, which is no operator")
+            raise
         reads = self._versions.reads[index]
         counts = Counter(entries) if len(set(entries)) < len(entries) else None
         for value, entry in zip(reads, entries, strict=True):
@@ -157,7 +162,7 @@ class RuleCaller:
         if not any(name in names for name in outputs) and len(set(outputs)) == len(outputs):
             return op
         references = [
-            Reference(name, ~value) if name else name
+            Reference.to(~value, name) if name else name
             for name, value in zip(outputs, self._versions.writes[index], strict=True)
         ]
         return Operator(op.type, op.inputs, tuple(references), op.attributes, op.domain, op.device, op.name)

@@ -25,7 +25,7 @@ def check_reads(operators: Iterable[Operator], given: Iterable[str]) -> set[str]
     for op in operators:
         for blob in op.inputs:
             if blob and blob not in known:
-                raise InvalidModelError(f"nothing writes blob '{blob}' before {op} reads it")
+                raise _unwritten(blob, op)
         known.update(blob for blob in op.outputs if blob)
     return known
 
@@ -42,7 +42,9 @@ def check_single_assignment(operators: Iterable[Operator], given: Iterable[str])
     """
     writers: dict[str, Operator | None] = dict.fromkeys(given)
     for op in operators:
-        check_reads([op], writers)
+        for blob in op.inputs:
+            if blob and blob not in writers:
+                raise _unwritten(blob, op)
         for blob in op.outputs:
             if blob and blob in writers:
                 first = writers[blob]
@@ -50,6 +52,10 @@ def check_single_assignment(operators: Iterable[Operator], given: Iterable[str])
                 raise InvalidModelError(f"blob '{blob}' is written {before} and again by {op}")
             if blob:
                 writers[blob] = op
+
+
+def _unwritten(blob: str, op: Operator) -> InvalidModelError:
+    return InvalidModelError(f"nothing writes blob '{blob}' before {op} reads it")
 
 
 def check_untouched(operators: Iterable[Operator], blobs: Collection[str]) -> None:
