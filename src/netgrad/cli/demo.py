@@ -15,8 +15,9 @@ from netgrad.cli.options import QuietOption
 
 HELD_OUT = 0.2  # share of the digits that the model does not see while it is trained
 WANTED_ACCURACY = 0.97
-EPOCHS = 12
+EPOCHS = 14
 BATCH_SIZE = 32
+LEARNING_RATE = 3e-3
 
 
 @verb
@@ -65,12 +66,14 @@ def demo(
     print("4. Where gradients accumulate:")
     weights = differentiate(model)
     for accumulation in weights.backward.accumulations:
-        print(f"   {accumulation}")
+        readers = [weights.forward[c.operator] for c in accumulation.contributions if c.operator is not None]
+        uses = ", ".join(f"{reader.type} '{reader.outputs[0]}'" for reader in readers)
+        print(f"   {accumulation.blob}: {len(readers)} contributions, from {uses} ({accumulation.strategy})")
 
     step = netgrad.training_step(
         model,
         loss=netgrad.losses.cross_entropy("scores", "labels"),
-        optimizer=netgrad.optimizers.adam(2e-3),
+        optimizer=netgrad.optimizers.adamw(LEARNING_RATE),
         metrics=["accuracy"],
     )
     step.save(folder / "training_step.onnx")
@@ -82,7 +85,7 @@ def demo(
         epochs=EPOCHS,
         batch_size=BATCH_SIZE,
         validation=held_out,
-        learning_rate=schedules.cosine(2e-3, steps, final=1e-4),
+        learning_rate=schedules.cosine(LEARNING_RATE, steps, final=LEARNING_RATE / 30),
         progress=False if quiet else None,
     )
     trainer.export(folder / "trained.onnx")

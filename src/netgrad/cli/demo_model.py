@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, np.ndarray[Any, Any]]
 
-CHANNELS = 16
-HIDDEN = 64
+CHANNELS = 24
+HIDDEN = 96
 CLASSES = 10
 
 _GRAPH = f"""
