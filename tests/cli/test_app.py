@@ -78,7 +78,7 @@ def test_help_lists_the_verbs() -> None:
 def test_help_of_every_verb_has_an_example(verb: str) -> None:
     status, out, _ = invoke(verb, "--help")
     assert status == 0
-    assert "Example" in out
+    assert "xample:" in out
     assert f"netgrad {verb} " in out
 
 

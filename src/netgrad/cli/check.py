@@ -26,7 +26,7 @@ def check(
 ) -> ExitStatus:
     """Check the gradient of a model against central differences; exit status 1 if they disagree.
 
-    Inputs that are not given are drawn at random. Example:
+    Inputs that are not given are drawn at random. An example:
 
     netgrad check model.onnx --wrt image --input image=photo.npy
     """

@@ -32,7 +32,7 @@ def demo(
 
     Exit status 1 if the gradient is wrong or the trained model reads fewer than 97 % of the held-out digits.
 
-    Example:
+    An example:
 
     netgrad demo --output demo-output
     """

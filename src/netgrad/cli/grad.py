@@ -50,7 +50,7 @@ def grad(
 ) -> ExitStatus:
     """Write a model that also computes its gradient, in standard operators.
 
-    Each name in --wrt adds an output NAME_grad of the same shape. Example:
+    Each name in --wrt adds an output NAME_grad of the same shape. An example:
 
     netgrad grad model.onnx --wrt image --of logits --cotangent input -o model_grad.onnx
     """

@@ -13,7 +13,7 @@ def inspect(
 ) -> ExitStatus:
     """Show which operators have a gradient, where gradients accumulate, the parameters and the cost.
 
-    Example:
+    An example:
     netgrad inspect model.onnx --json
     """
     from netgrad.transforms.inspect import inspect as inspect_model

@@ -46,7 +46,7 @@ def run(
 ) -> ExitStatus:
     """Run a model once and show or write its outputs.
 
-    Example:
+    An example:
     netgrad run model_grad.onnx --input image=photo.npy -o gradients.npz
     """
     from netgrad.runtime.session import run as run_model

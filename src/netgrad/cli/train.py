@@ -113,7 +113,7 @@ def train(
 
     Stopped and started again with the same --checkpoint, it ends with the same weights to the last bit.
 
-    Example:
+    An example:
 
     netgrad train model.onnx --data digits.npz --loss cross-entropy --epochs 20 --checkpoint run.safetensors
     """
