@@ -27,7 +27,7 @@ from netgrad.onnx.view import Dim
 
 # Below so many input channels, or so many output positions in a batch, flipping the weight does not pay.
 _FEW_CHANNELS = 16
-_MANY_POSITIONS = 2048
+_MANY_POSITIONS = 256
 _USUAL_BATCH = 8  # taken for a batch that is not known
 
 _ATTRIBUTES = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -57,17 +57,19 @@ def conv(op: RuleContext, dy: Value) -> list[Value | None]:
 def data_gradient(build: Builder, dy: Value, w: Value, x: Value, windows: Windows, group: int) -> Value:
     """The gradient of a convolution's input ``x``, in the form that suits its shapes.
 
-    Milliseconds, as in `netgrad.onnx.rules.conv_weight`, of one thread / of two:
+    Milliseconds of one thread, as in `netgrad.onnx.rules.conv_weight`; on two threads flipping gains up to
+    1.5 times where it gains at all:
 
-        kernel                        transposed      flipped
-        3x3    8 x  64 -> 64,  56     36.5 / 35.4   31.9 / 26.1
-        3x3   32 x  32 -> 32,  16      3.1 /  3.0    3.3 /  2.0
-        3x3    8 x 128 -> 128, 28     32.6 / 33      32.1 / 23
-        3x3    1 x 256 -> 256, 14      6.1 /  8.3    7.6 / 15.7
-        3x3   32 x   3 -> 16,  32      0.9 /  0.7    3.8 /  2.2
-        5x5   64 x  20 -> 50,  12, unpadded  3.7 / 3.8   21.1 / 17.0
-        1x1    1 x 256 -> 64,  56      2.9 /  2.4    1.8 /  1.4
-        1x1   16 x 256 -> 64,  14      2.7 /  3.0    2.1 /  1.6
+        kernel                              transposed   flipped
+        3x3    8 x  64 -> 64,  56                 37.7      33.8
+        3x3    8 x 128 -> 128, 28                 39.7      33.6
+        3x3    8 x 512 -> 512,  7                 83.3      46.7
+        3x3   32 x  32 -> 32,  16                  4.2       4.8
+        3x3    1 x 256 -> 256, 14                  7.9      10.4
+        3x3   32 x   3 -> 16,  32                  1.4       4.1
+        5x5   64 x  20 -> 50,  12, unpadded        4.1      16.1
+        1x1   16 x 256 -> 64,  14                  2.8       2.1
+        1x1    8 x 512 -> 512,  7                  6.1       4.1
 
     Flipping pays where the weight is small beside the maps and the output is not smaller than the input; for
     a batch of one it gains too little for the two operators that it costs.
