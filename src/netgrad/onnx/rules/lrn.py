@@ -27,7 +27,7 @@ def lrn(op: RuleContext, dy: Value) -> Value:
     Source: Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
     networks", section 3.3.
     """
-    builder, size, beta = op.builder, int(op.attribute("size")), op.attribute("beta")
+    builder, size, beta = op.builder, int(op.attribute("size")), float(op.attribute("beta"))
     rate = op.attribute("alpha") / size
     below, above = (size - 1) // 2, size // 2
     primal = widened(builder, op.input)
