@@ -195,6 +195,40 @@ def test_gradient_with_a_symbolic_batch_is_the_same(case: Case) -> None:
         assert not wrong, f"gradient of {name}: {wrong}"
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("Conv", [normal(2, 3, 5, 4), normal(2, 3, 3, 2)], {"strides": [2, 1], "pads": [1, 0, 0, 1]}),
+        Case("Conv", [normal(2, 4, 4, 3), normal(4, 2, 2, 2)], {"group": 2}),
+        Case("Conv", [normal(1, 20, 5, 4), normal(2, 20, 3, 3)], {"pads": [1, 1, 1, 1]}),
+        Case("Conv", [normal(2, 3, 4, 4), normal(4, 3, 1, 1)], {"strides": [2, 1]}),
+        Case("ConvTranspose", [normal(1, 2, 3, 2), normal(2, 3, 3, 2)], {"strides": [2, 2]}),
+        Case(
+            "AveragePool", [normal(1, 2, 5, 6)], {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1}
+        ),
+    ],
+    ids=lambda row: row.id,
+)
+def test_second_order_in_float32_on_onnx_runtime_is_that_in_float64(case: Case) -> None:
+    """The table checks it against differences in float64, where the evaluator runs the convolutions."""
+    results = []
+    for dtype in ("float64", "float32"):
+        model, point = build(case, dtype=dtype), feeds(case, dtype)
+        outputs, wrt = runner(model)(point), [f"x{k}" for k in case.wrt_positions]
+        first = gradient_model(model, wrt, ["y0"])
+        seed = random_cotangents(case, outputs, ["y0"])["y0"].astype(dtype)
+        point[first.seeds["y0"]] = seed
+        gradients = [first.outputs[name] for name in wrt]
+        cotangents = random_cotangents(
+            case, {g: point[n] for g, n in zip(gradients, wrt, strict=True)}, gradients
+        )
+        again = [*wrt[1:], first.seeds["y0"]]
+        results.append(run_gradient(gradient_model(first.model, again, gradients), point, cotangents, dtype))
+    for name, want in results[0].items():
+        assert np.any(want)
+        assert not disagreement(want, results[1][name], TOLERANCE["float32"]), name
+
+
 # ---- forms that only the standard allows -------------------------------------------------------------
 
 

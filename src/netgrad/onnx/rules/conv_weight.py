@@ -5,7 +5,7 @@
 per group, with k and o running over the spatial axes. All forms give this sum; they differ in time, memory
 and number of nodes, and `weight_gradient` chooses. Measured on ONNX Runtime 1.32, in milliseconds of one
 thread of an AMD EPYC with AVX-512, batch x channels -> channels, map (``benchmarks/convolution.py`` measures
-them again; the order of the forms was the same on two threads):
+them again; on two threads `swapped` loses more, near ties apart the order is the same):
 
     kernel                      swapped   deep   patches   depthwise
     5x5   64 x   1 -> 20,  28      1.9     2.3      2.5
