@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netgrad.core import Operator, RuleRegistry, backward_pass
+from netgrad.core.accumulation import Strategy
 
 SHAPES = ("chain", "fan-out", "ladder", "random")
 
@@ -78,7 +79,7 @@ def peak_memory() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 
 
-def measure(shape: str, size: int, accumulation: str, single_assignment: bool) -> dict[str, Any]:
+def measure(shape: str, size: int, accumulation: Strategy, single_assignment: bool) -> dict[str, Any]:
     """One backward pass, in this process."""
     operators, target = BUILDERS[shape](size)
     rules = RuleRegistry()

@@ -10,8 +10,8 @@ def _numbers(text: str) -> list[tuple[dict[str, int], dict[str, int]]]:
     versions = Versions(operators)
     return [
         (
-            {versions.blobs[v]: versions.numbers[v] for v in versions.reads[index]},
-            {versions.blobs[v]: versions.numbers[v] for v in versions.writes[index]},
+            {versions.blobs[v]: versions.number(v) for v in versions.reads[index]},
+            {versions.blobs[v]: versions.number(v) for v in versions.writes[index]},
         )
         for index in range(len(operators))
     ]
@@ -31,7 +31,7 @@ def test_in_place_operator_reads_before_it_writes() -> None:
 
 def test_output_listed_twice_is_two_versions() -> None:
     versions = Versions(net("Op(a)->(b,b)"))
-    assert [versions.numbers[value] for value in versions.writes[0]] == [0, 1]
+    assert [versions.number(value) for value in versions.writes[0]] == [0, 1]
 
 
 def test_absent_operands_are_no_blobs() -> None:
@@ -42,18 +42,17 @@ def test_absent_operands_are_no_blobs() -> None:
     assert "" not in versions.last
 
 
-def test_readers_are_counted_per_occurrence_and_the_first_is_known() -> None:
+def test_readers_of_a_value() -> None:
     versions = Versions(net("Op(x,x)->(y); Op(x)->(z)"))
     value = versions.value("x")
-    assert versions.read_counts[value] == 3
     assert versions.first_readers[value] == 0
     assert versions.readers(value) == [0, 1]
 
 
 def test_value_of_a_version() -> None:
     versions = Versions(net("Op(x)->(x); Op(x)->(x)"))
-    assert [versions.numbers[value] for value in versions.values("x")] == [2, 1, 0]
-    assert versions.numbers[versions.value("x", 1)] == 1
+    assert [versions.number(value) for value in versions.values("x")] == [2, 1, 0]
+    assert versions.number(versions.value("x", 1)) == 1
     assert versions.value("x", 3) == NONE
     assert versions.value("nope") == NONE
     assert versions.producers[versions.value("x", 0)] == NONE

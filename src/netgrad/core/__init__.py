@@ -1,7 +1,7 @@
 """The core: operators on named blobs, and the algorithm that writes their backward pass."""
 
 from netgrad.core.accumulation import Accumulation, Contribution
-from netgrad.core.backward import BackwardPass, backward_pass
+from netgrad.core.backward import backward_pass
 from netgrad.core.errors import (
     AccumulationError,
     InvalidArgumentError,
@@ -15,6 +15,7 @@ from netgrad.core.errors import (
 )
 from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.registry import RuleRegistry, RuleSource
+from netgrad.core.result import BackwardPass
 from netgrad.core.vocabulary import ClassicVocabulary, Vocabulary
 
 __all__ = [

@@ -3,85 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, get_args
 
 from netgrad.core import activity, verify
-from netgrad.core.accumulation import Accumulation, Accumulator, Strategy
+from netgrad.core.accumulation import Accumulator, Strategy
+from netgrad.core.addition import Adder
 from netgrad.core.errors import InvalidArgumentError, MissingRule, UnsupportedOperatorError
 from netgrad.core.keep import Keeper
-from netgrad.core.naming import EXTERNAL, GradientRef, Tape
+from netgrad.core.naming import Names
 from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.registry import RuleSource, SpecialOperators
+from netgrad.core.result import BackwardPass, make_result
 from netgrad.core.rulecall import RuleCaller
+from netgrad.core.tape import EXTERNAL, Tape
 from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import ClassicVocabulary, DeviceVocabulary, Vocabulary
 
 _CLASSIC = ClassicVocabulary()
-
-
-@dataclass(frozen=True)
-class BackwardPass:
-    """What `backward_pass` returns.
-
-    Attributes:
-        operators: The gradient operators in order: start gradients, then for each forward operator, from
-            last to first, those of its rule and the additions for the values that it is the first to read.
-        origins: For each gradient operator, the index of the forward operator that it belongs to: the one
-            whose rule wrote it or, for an addition, the reader whose contribution caused it. None for a
-            start gradient.
-        gradients: Blob to gradient. A blob that has several versions with a gradient shows the newest whose
-            gradient its blob still holds when all operators have run; ``versions`` says which that is. The
-            gradients of targets and of blobs in ``wrt`` are always held.
-        versions: Blob to the version to which its entry in ``gradients`` belongs.
-        forward: The forward operators, changed only with ``overwritten="keep"``.
-    """
-
-    operators: tuple[Operator, ...]
-    origins: tuple[int | None, ...]
-    gradients: Mapping[str, Gradient]
-    versions: Mapping[str, int]
-    forward: tuple[Operator, ...]
-    _values: Versions = field(repr=False, compare=False)
-    _tape: Tape = field(repr=False, compare=False)
-    _sums: Accumulator = field(repr=False, compare=False)
-
-    @cached_property
-    def accumulations(self) -> tuple[Accumulation, ...]:
-        """The values whose gradient was added up from several contributions, in the order of the sums."""
-        return self._sums.records()
-
-    def gradient_of(self, blob: str, version: int | None = None) -> Gradient | None:
-        """The gradient of one value, None if no gradient reaches it.
-
-        Args:
-            blob: Name of the blob.
-            version: Its version, counted as in the forward list; None for the last one.
-
-        Raises:
-            InvalidArgumentError: There is no such value, or its gradient is overwritten, while the gradient
-                operators run, by that of an older version of the blob.
-        """
-        value = self._values.value(blob, version)
-        if value == NONE:
-            raise InvalidArgumentError(
-                f"the net has no blob '{blob}'"
-                if version is None or blob not in self._values.last
-                else f"blob '{blob}' has no version {version}; its versions are 0 to "
-                f"{self._values.numbers[self._values.last[blob]]}"
-            )
-        total = self._sums.totals.get(value)
-        if total is None:
-            return None
-        held = self._tape.held(total)
-        if held is None:
-            raise InvalidArgumentError(
-                f"the gradient of version {self._values.numbers[value]} of blob '{blob}' is overwritten by "
-                f"that of an older version",
-                hint=f"name '{blob}' in wrt, or pass single_assignment=True",
-            )
-        return held
 
 
 def backward_pass(
@@ -137,10 +75,12 @@ def backward_pass(
         None if wrt is None else [value for blob in dict.fromkeys(wrt) for value in versions.values(blob)]
     )
     active = None if sources is None else activity.influenced(operators, versions, rules, sources)
-    keeper = Keeper(operators, versions, vocabulary, special.value_keeping, keep=overwritten == "keep")
-    tape = Tape(versions, reserved, keeper.forward)
-    sums = Accumulator(operators, versions, tape, vocabulary, accumulation, single_assignment)
-    caller = RuleCaller(operators, versions, tape, vocabulary, rules, sums, active)
+    names = Names(versions, [*reserved, *_given_names(starts)])
+    keeper = Keeper(operators, versions, vocabulary, special.value_keeping, names, keep=overwritten == "keep")
+    tape = Tape(versions, keeper.forward)
+    adder = Adder(operators, versions, tape, vocabulary, single_assignment)
+    sums = Accumulator(versions, tape, vocabulary, adder, accumulation)
+    caller = RuleCaller(operators, versions, tape, vocabulary, rules, adder, sums, active)
 
     _start(starts, goals, versions, tape, sums, vocabulary)
     totals, reads, writes = sums.totals, versions.reads, versions.writes
@@ -163,8 +103,8 @@ def backward_pass(
         _give_own(sources, goals, tape, sums)
     _protect([*goals, *(sources or ())], versions, tape, sums)
     in_place = vocabulary.in_place if isinstance(vocabulary, DeviceVocabulary) else _anywhere
-    named = tape.name_all(None if single_assignment else in_place)
-    return _result(named, keeper.changed_forward(), versions, tape, sums)
+    named = names.give(tape, None if single_assignment else in_place)
+    return make_result(named, tuple(tape.origins), keeper.changed_forward(), versions, sums, names)
 
 
 class _NothingSpecial:
@@ -193,6 +133,17 @@ def _start_gradients(targets: Mapping[str, Gradient | None] | Sequence[str]) -> 
             )
         starts[str(blob)] = gradient
     return starts
+
+
+def _given_names(starts: Mapping[str, Gradient | None]) -> list[str]:
+    """The names of the caller's start gradients."""
+    names = []
+    for gradient in starts.values():
+        if isinstance(gradient, GradientSlice):
+            names += [gradient.indices, gradient.values]
+        elif gradient is not None:
+            names.append(gradient)
+    return names
 
 
 def _check_options(overwritten: str, accumulation: str, wrt: Iterable[str] | None) -> None:
@@ -255,21 +206,17 @@ def _give_own(sources: Sequence[int], goals: Sequence[int], tape: Tape, sums: Ac
     """
     owners: dict[int, int] = {}
     for value in goals:
-        for ref in _refs(sums.totals[value]):
-            owners.setdefault(ref, value)
+        owners.setdefault(_values(sums.totals[value]), value)
     for value in sources:
-        total = sums.totals.get(value)
-        if total is None:
-            continue
-        ref = _refs(total)[-1]  # of a slice, the values: nobody updates indices
-        lent = ref < 0 or tape.claims[ref] == EXTERNAL
-        if owners.setdefault(ref, value) != value or (lent and value not in goals):
-            ref = sums.own_copy(value, ref)
-            sums.totals[value] = ref if isinstance(total, int) else (total[0], ref)
+        if value in sums.totals:
+            ref = _values(sums.totals[value])
+            lent = ref < 0 or tape.claims[ref] == EXTERNAL
+            if owners.setdefault(ref, value) != value or (lent and value not in goals):
+                sums.give_own(value)
 
 
-def _refs(gradient: GradientRef) -> tuple[int, ...]:
-    return gradient if isinstance(gradient, tuple) else (gradient,)
+def _values(gradient: int | tuple[int, int]) -> int:
+    return gradient if isinstance(gradient, int) else gradient[1]
 
 
 def _protect(values: Iterable[int], versions: Versions, tape: Tape, sums: Accumulator) -> None:
@@ -277,30 +224,13 @@ def _protect(values: Iterable[int], versions: Versions, tape: Tape, sums: Accumu
 
     The gradient of a newer version may be overwritten by that of an older one, as in the original.
     """
-    oldest = {versions.blobs[value]: value for value in sums.order()}
-    for value in (*values, *oldest.values()):
+    oldest: Iterable[int] = sums.totals
+    if versions.following:
+        oldest = {versions.blobs[value]: value for value in sums.order()}.values()
+    for value in (*values, *oldest):
         if value in sums.totals:
             tape.protect(sums.totals[value])
 
 
 def _anywhere(op: Operator, input_index: int, output_index: int) -> bool:
     return True
-
-
-def _result(
-    named: tuple[Operator, ...],
-    forward: tuple[Operator, ...],
-    versions: Versions,
-    tape: Tape,
-    sums: Accumulator,
-) -> BackwardPass:
-    gradients: dict[str, Gradient] = {}
-    numbers: dict[str, int] = {}
-    for value in sums.order():
-        blob = versions.blobs[value]
-        if blob not in gradients:
-            gradient = tape.held(sums.totals[value])
-            if gradient is not None:
-                gradients[blob] = gradient
-                numbers[blob] = versions.numbers[value]
-    return BackwardPass(named, tuple(tape.origins), gradients, numbers, forward, versions, tape, sums)

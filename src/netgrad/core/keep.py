@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from netgrad.core.errors import OverwrittenBlobError
-from netgrad.core.naming import Ref, Tape
+from netgrad.core.naming import Names
 from netgrad.core.operator import Operator
+from netgrad.core.tape import Ref, Tape
 from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import Vocabulary
 
@@ -26,6 +27,7 @@ class Keeper:
         versions: Versions,
         vocabulary: Vocabulary,
         value_keeping: Collection[tuple[str, str]],
+        names: Names,
         *,
         keep: bool,
     ) -> None:
@@ -33,6 +35,7 @@ class Keeper:
         self._versions = versions
         self._words = vocabulary
         self._value_keeping = value_keeping
+        self._names = names
         self._keep = keep
         self._kept: dict[int, Ref] = {}
         self._copies: dict[int, list[Operator]] = {}
@@ -44,7 +47,7 @@ class Keeper:
             OverwrittenBlobError: Nothing does.
         """
         value = self._newest_equal(value)
-        if self._versions.following[value] == NONE:
+        if value not in self._versions.following:
             return ~value
         writer = self._versions.producers[self._versions.following[value]]
         if not self._keep or writer == self._versions.producers[value]:  # nothing comes between two outputs
@@ -52,8 +55,9 @@ class Keeper:
         if value not in self._kept:
             blob = self._versions.blobs[value]
             device = self._versions.device_of(value)
-            cell = tape.fresh(f"{blob}_kept", device)
-            copies = self._words.copy(blob, tape.wishes[cell], device)
+            name = self._names.fresh(f"{blob}_kept")
+            cell = tape.external(name, device)
+            copies = self._words.copy(blob, name, device)
             self._copies.setdefault(writer, []).extend(copies)
             self._kept[value] = cell
         return self._kept[value]
@@ -61,7 +65,7 @@ class Keeper:
     def _newest_equal(self, value: int) -> int:
         """The newest version of the blob that has the same value as ``value``."""
         versions = self._versions
-        while versions.following[value] != NONE:
+        while value in versions.following:
             writer = versions.producers[versions.following[value]]
             op = self._operators[writer]
             if (op.domain, op.type) not in self._value_keeping or (
@@ -91,13 +95,13 @@ class Keeper:
         while at != NONE and len(history) < _HISTORY:
             if versions.producers[at] != NONE:
                 history.append(
-                    f"version {versions.numbers[at]} is written by {self._operators[versions.producers[at]]}"
+                    f"version {versions.number(at)} is written by {self._operators[versions.producers[at]]}"
                 )
-            at = versions.following[at]
+            at = versions.following.get(at, NONE)
         return OverwrittenBlobError(
             blob,
-            versions.numbers[value],
-            versions.numbers[last],
+            versions.number(value),
+            versions.number(last),
             self._operators[reader],
             self._operators[versions.producers[versions.following[value]]],
             history,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from netgrad.core.errors import InvalidArgumentError
-from netgrad.core.naming import occurrence
 from netgrad.core.operator import Gradient, Operator
+from netgrad.core.tape import occurrence
 from netgrad.core.vocabulary import ClassicVocabulary
 
 RuleResult: TypeAlias = tuple[Sequence[Operator], Sequence[Gradient | None]]
@@ -232,7 +232,7 @@ class RuleRegistry:
         """Ask the rule of ``op``."""
         rule = self._entries[op.domain, op.type].rule
         assert rule is not None, f"{op.type} has a rule, or all its inputs are blocked"
-        if len(set(op.inputs)) < len(op.inputs):
+        if len(op.inputs) > 1 and len(set(op.inputs)) < len(op.inputs):
             # A rule that makes names from input names must get different ones for different positions.
             first = {blob: k for k, blob in reversed(list(enumerate(op.inputs)))}
             names = [

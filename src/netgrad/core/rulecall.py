@@ -7,11 +7,21 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from netgrad.core.accumulation import Accumulator
+from netgrad.core.addition import Adder
 from netgrad.core.errors import NetgradError, RuleError
-from netgrad.core.naming import EXTERNAL, GradientRef, Ref, Reference, Scope, Tape, UnknownNameError
 from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.registry import Densifying, Located, RuleSource, ZeroFilling
-from netgrad.core.versions import Versions
+from netgrad.core.tape import (
+    EXTERNAL,
+    GradientRef,
+    Local,
+    Ref,
+    Reference,
+    Tape,
+    UnknownNameError,
+    without_occurrence,
+)
+from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import Vocabulary
 
 
@@ -25,6 +35,7 @@ class RuleCaller:
         tape: Tape,
         vocabulary: Vocabulary,
         rules: RuleSource,
+        adder: Adder,
         sums: Accumulator,
         active: bytearray | None,
     ) -> None:
@@ -35,8 +46,12 @@ class RuleCaller:
         self._rules = rules
         self._zero_filling = rules if isinstance(rules, ZeroFilling) else None
         self._densifying = rules if isinstance(rules, Densifying) else None
+        self._adder = adder
         self._sums = sums
         self._active = active
+        self._index = NONE  # the operator whose rule is being asked
+        self._given: Sequence[Gradient | None] = ()
+        self._meanings: dict[str, Ref] | None = None
 
     def wanted(self, index: int) -> list[bool]:
         """For each input of operator ``index``, whether a gradient of it is of use."""
@@ -60,20 +75,19 @@ class RuleCaller:
         tape = self._tape
         if None in grads and self._zero_filling is not None:
             grads = self._filled(index, grads)
-        if self._densifying is not None and tuple in map(type, grads):
+        if tuple in map(type, grads) and self._densifying is not None:
             grads = self._dense(index, grads)
         given = [None if grad is None else tape.gradient(grad) for grad in grads]
         written, returned = self._ask(op, index, given, wanted)
-        scope = Scope(lambda: self._meanings(index, given))
-        tape.reader = index
+        self._index, self._given, self._meanings = index, given, None
         try:
-            local = tape.append(written, index, op.device, scope)
-            entries: list[GradientRef | None] = [
+            local = tape.append(written, index, op.device, self._meaning)
+            entries = [
                 None
                 if entry is None or not useful
                 else local[entry]
-                if type(entry) is str and entry in local
-                else self._entry(entry, local, scope, op)
+                if entry.__class__ is str and entry in local
+                else self._entry(entry, local)
                 for entry, useful in zip(returned, wanted, strict=True)
             ]
         except UnknownNameError as error:
@@ -88,11 +102,10 @@ class RuleCaller:
                 if not isinstance(thing, Operator):
                     self._blame(op, f"wrote {thing!r}, which is no operator")
             raise
-        reads = self._versions.reads[index]
-        counts = Counter(entries) if len(set(entries)) < len(entries) else None
-        for value, entry in zip(reads, entries, strict=True):
+        counts = Counter(entries) if len(entries) > 1 and len(set(entries)) < len(entries) else None
+        for value, entry in zip(self._versions.reads[index], entries, strict=True):
             if entry is not None:
-                self._sums.contribute(value, entry, index, sole=counts is None or counts[entry] == 1)
+                self._sums.contribute(value, entry, index, counts is None or counts[entry] == 1)
 
     # ---- before the call ----------------------------------------------------------------------------
 
@@ -103,15 +116,12 @@ class RuleCaller:
         if all(grad is None for grad in grads) or not self._zero_filling.needs_all_output_gradients(op):
             return grads
         filled = list(grads)
-        versions = self._versions
-        self._tape.reader = index
+        following, producers = self._versions.following, self._versions.producers
         for k, value in enumerate(self._versions.writes[index]):
             if filled[k] is None and value >= 0:
                 # An operator that writes a blob twice leaves only the last, of the same shape.
-                while (
-                    versions.following[value] >= 0 and versions.producers[versions.following[value]] == index
-                ):
-                    value = versions.following[value]
+                while value in following and producers[following[value]] == index:
+                    value = following[value]
                 out = f"{op.outputs[k]}_grad"
                 words = self._words.zeros(self._tape.reference(~value), out, op.device)
                 cell = self._tape.append(words, index, op.device)[out]
@@ -125,7 +135,7 @@ class RuleCaller:
         if not self._densifying.needs_dense_gradients(self._operators[index]):
             return grads
         return [
-            self._sums.densified(grad, value, index, f"{self._versions.blobs[value]}_grad")
+            self._adder.densified(grad, value, index, f"{self._versions.blobs[value]}_grad")
             if isinstance(grad, tuple)
             else grad
             for value, grad in zip(self._versions.writes[index], grads, strict=True)
@@ -133,10 +143,9 @@ class RuleCaller:
 
     def _ask(
         self, op: Operator, index: int, given: Sequence[Gradient | None], wanted: Sequence[bool]
-    ) -> tuple[Sequence[Operator], Sequence[Gradient | None]]:
-        shown = self._distinct(op, index)
+    ) -> tuple[Sequence[Operator], Sequence[Any]]:
         try:
-            answer: Any = self._rules.gradient(shown, given, wanted)
+            answer: Any = self._rules.gradient(self._distinct(op, index), given, wanted)
         except NetgradError:
             raise
         except Exception as error:
@@ -144,9 +153,10 @@ class RuleCaller:
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._blame(op, f"returned {answer!r} instead of (operators, gradients)")
         written, returned = answer
-        if isinstance(written, Operator):
+        if written is None:
+            written = ()
+        elif isinstance(written, Operator):
             written = (written,)
-        written = () if written is None else written
         if type(returned) not in (list, tuple) and not _is_sequence(returned):
             self._blame(op, f"returned {returned!r} instead of one gradient per input")
         if len(returned) != len(op.inputs):
@@ -156,10 +166,10 @@ class RuleCaller:
     def _distinct(self, op: Operator, index: int) -> Operator:
         """``op`` with outputs that can be told from inputs and from each other where names are equal."""
         outputs = op.outputs
-        if len(outputs) == 1 and outputs[0] not in op.inputs:
-            return op
-        names = op.inputs if len(outputs) < 8 else frozenset(op.inputs)
-        if not any(name in names for name in outputs) and len(set(outputs)) == len(outputs):
+        if len(outputs) == 1:
+            if outputs[0] not in op.inputs:
+                return op
+        elif frozenset(op.inputs).isdisjoint(outputs) and len(set(outputs)) == len(outputs):
             return op
         references = [
             Reference.to(~value, name) if name else name
@@ -167,37 +177,53 @@ class RuleCaller:
         ]
         return Operator(op.type, op.inputs, tuple(references), op.attributes, op.domain, op.device, op.name)
 
-    def _meanings(self, index: int, given: Sequence[Gradient | None]) -> dict[str, Ref]:
-        """What plain names mean in the rule's operators; a name that is read and written means the input."""
-        op = self._operators[index]
-        versions = self._versions
-        scope = {name: ~value for name, value in zip(op.outputs, versions.writes[index], strict=True)}
-        for name, value in zip(op.inputs, versions.reads[index], strict=True):
-            scope[name] = ~value
-        for grad in given:
-            for part in (grad.indices, grad.values) if isinstance(grad, GradientSlice) else (grad,):
-                if isinstance(part, Reference) and part not in scope:
-                    scope[str(part)] = part.ref
-        return scope
-
     # ---- after the call -----------------------------------------------------------------------------
 
-    def _entry(
-        self, entry: Gradient, local: dict[str | int, int], scope: Scope, op: Operator
-    ) -> GradientRef | None:
+    def _meaning(self, name: str, op: Operator) -> Ref:
+        """What a plain name means in the rule's operators; one that is read and written means the input."""
+        if self._meanings is None:
+            asked, versions = self._operators[self._index], self._versions
+            self._meanings = {
+                str(part): part.ref
+                for grad in self._given
+                for part in ((grad.indices, grad.values) if isinstance(grad, GradientSlice) else (grad,))
+                if isinstance(part, Reference)
+            }
+            for names, values in (
+                (asked.outputs, versions.writes[self._index]),
+                (asked.inputs, versions.reads[self._index]),
+            ):
+                self._meanings.update(
+                    (blob, ~value) for blob, value in zip(names, values, strict=True) if blob
+                )
+        if isinstance(name, str):
+            for known in (name, without_occurrence(name)):
+                if known in self._meanings:
+                    return self._meanings[known]
+        raise UnknownNameError(name, op)
+
+    def _entry(self, entry: Any, local: Local) -> GradientRef | None:
+        op = self._operators[self._index]
         if isinstance(entry, GradientSlice):
-            indices = self._part(entry.indices, local, scope, op)
-            values = self._part(entry.values, local, scope, op)
+            indices = self._part(entry.indices, local, op)
+            values = self._part(entry.values, local, op)
             if indices is None or values is None:
                 self._blame(op, f"returned {entry!r}, of which a part is missing")
             return indices, values
         if not isinstance(entry, str):
             self._blame(op, f"returned {entry!r}, which is no gradient")
-        return self._part(entry, local, scope, op)
+        return self._part(entry, local, op)
 
-    def _part(self, name: str, local: dict[str | int, int], scope: Scope, op: Operator) -> Ref | None:
-        ref = self._tape.resolve(name, local, scope, op)
-        return ref if ref is None or ref >= 0 else self._tape.lasting(ref)
+    def _part(self, name: str, local: Local, op: Operator) -> Ref | None:
+        if isinstance(name, Reference):
+            ref = local.get(name.ref, name.ref)
+        elif name in local:
+            ref = local[name]
+        elif not name:
+            return None
+        else:
+            ref = self._meaning(name, op)
+        return ref if ref >= 0 else self._tape.lasting(ref)
 
     def _blame(self, op: Operator, what: str, cause: BaseException | None = None) -> NoReturn:
         rules = self._rules

@@ -26,25 +26,22 @@ class Versions:
         reads: For each operator, the value of each input, NONE for an absent one.
         writes: For each operator, the value of each output, NONE for an absent one.
         blobs: Value to name of its blob.
-        numbers: Value to version number.
         producers: Value to the operator that writes it, NONE for an input of the net.
         first_readers: Value to the first operator that reads it, or NONE.
-        read_counts: Value to how often it is read; an operator that lists it twice counts twice.
-        following: Value to the next version of its blob, NONE for the last.
-        preceding: Value to the version before, NONE for the first.
+        following: Value to the next version of its blob; the last versions aren't in it.
+        preceding: Value to the version before; the first versions aren't in it.
         last: Blob to its last value.
     """
 
     __slots__ = (
+        "_numbers",
         "_operators",
         "blobs",
         "first_readers",
         "following",
         "last",
-        "numbers",
         "preceding",
         "producers",
-        "read_counts",
         "reads",
         "writes",
     )
@@ -54,14 +51,13 @@ class Versions:
         self.reads: list[tuple[int, ...]] = []
         self.writes: list[tuple[int, ...]] = []
         self.blobs: list[str] = []
-        self.numbers: list[int] = []
         self.producers: list[int] = []
         self.first_readers: list[int] = []
-        self.read_counts: list[int] = []
-        self.following: list[int] = []
-        self.preceding: list[int] = []
+        self.following: dict[int, int] = {}
+        self.preceding: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}  # of versions after the first
         self.last: dict[str, int] = {}
-        last, first_readers, read_counts = self.last, self.first_readers, self.read_counts
+        last, first_readers = self.last, self.first_readers
         for index, op in enumerate(operators):
             read = []
             for blob in op.inputs:
@@ -73,7 +69,6 @@ class Versions:
                     value = self._add(blob, NONE)
                 if first_readers[value] < 0:
                     first_readers[value] = index
-                read_counts[value] += 1
                 read.append(value)
             self.reads.append(tuple(read))
             self.writes.append(tuple([self._add(blob, index) if blob else NONE for blob in op.outputs]))
@@ -86,9 +81,13 @@ class Versions:
     def value(self, blob: str, version: int | None = None) -> int:
         """The value of one version of ``blob`` (None: the last), NONE if there is no such version."""
         value = self.last.get(blob, NONE)
-        while version is not None and value >= 0 and self.numbers[value] != version:
-            value = self.preceding[value]
+        while version is not None and value >= 0 and self.number(value) != version:
+            value = self.preceding.get(value, NONE)
         return value
+
+    def number(self, value: int) -> int:
+        """The version number of ``value``."""
+        return self._numbers.get(value, 0)
 
     def values(self, blob: str) -> list[int]:
         """All values of ``blob``, the newest first."""
@@ -96,7 +95,7 @@ class Versions:
         value = self.last.get(blob, NONE)
         while value >= 0:
             found.append(value)
-            value = self.preceding[value]
+            value = self.preceding.get(value, NONE)
         return found
 
     def readers(self, value: int) -> list[int]:
@@ -115,14 +114,10 @@ class Versions:
         before = self.last.get(blob, NONE)
         if before >= 0:
             self.following[before] = value
-            self.numbers.append(self.numbers[before] + 1)
-        else:
-            self.numbers.append(0)
+            self.preceding[value] = before
+            self._numbers[value] = self.number(before) + 1
         self.last[blob] = value
         self.blobs.append(blob)
         self.producers.append(producer)
         self.first_readers.append(NONE)
-        self.read_counts.append(0)
-        self.following.append(NONE)
-        self.preceding.append(before)
         return value

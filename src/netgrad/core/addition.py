@@ -1,0 +1,180 @@
+"""The operators that add gradients: sums, joined slices, copies between devices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from netgrad.core.errors import AccumulationError
+from netgrad.core.operator import GradientSlice, Operator
+from netgrad.core.tape import EXTERNAL, GradientRef, Ref, Tape
+from netgrad.core.versions import NONE, Versions
+from netgrad.core.vocabulary import DeviceVocabulary, SparseVocabulary, Vocabulary
+
+
+class Adder:
+    """Writes additions on the tape, in the words of a dialect and with the names of the original.
+
+    Terms are in the order in which they came. A term is a value's own if it was computed as its gradient;
+    the name of the first own term is the base name, which the sum gets.
+    """
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        versions: Versions,
+        tape: Tape,
+        vocabulary: Vocabulary,
+        unique_names: bool,
+    ) -> None:
+        self._operators = operators
+        self._versions = versions
+        self._tape = tape
+        self._words = vocabulary
+        self._unique_names = unique_names
+        self._same_device: Callable[[Any, Any], bool] = (
+            vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
+        )
+
+    def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
+        """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
+        dense = [term for term in terms if isinstance(term, int)]
+        if len(dense) == len(terms):
+            return dense[0] if len(dense) == 1 else self.sum(dense, value, origin)
+        base = self._base(terms, value)
+        slices = [term for term in terms if isinstance(term, tuple)]
+        joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
+        if not dense:
+            return joined
+        dense.insert(terms.index(slices[0]), self.densified(joined, value, origin, base))
+        return self.sum(dense, value, origin, base)
+
+    def sum(self, refs: Sequence[Ref], value: int, origin: int, base: str | None = None) -> Ref:
+        """The sum of two or more dense terms."""
+        tape = self._tape
+        first = (
+            NONE  # position of the first own term, which keeps its name so that the sum can take its place
+        )
+        renamed = 0
+        seen: set[Ref] = set()
+        for k, ref in enumerate(refs):
+            if ref >= 0 and tape.claims[ref] == value and ref not in seen:
+                wish = tape.wishes[ref]
+                if first == NONE:
+                    first = k
+                    base = base or wish
+                if k != first or self._unique_names:
+                    tape.rename(ref, f"_{wish}_autosplit_{renamed}")
+                    renamed += 1
+            seen.add(ref)
+        base = base or f"{self._versions.blobs[value]}_grad"
+        device, same = self._common_device(refs, value)
+        terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
+        if first != NONE:
+            # A sum may work in place on its first operand only.
+            terms[0], terms[first] = terms[first], terms[0]
+        words = self._words.sum([tape.reference(ref) for ref in terms], base, device)
+        total = tape.append(words, _origin(origin), device)[base]
+        tape.claims[total] = value
+        if first != NONE and terms[0] == refs[first]:
+            tape.places[total] = terms[0]
+        return total
+
+    def fold(self, partial: Ref, cell: Ref, value: int) -> bool:
+        """Let the operator that computes ``cell``, a gradient of ``value``, add ``partial`` itself.
+
+        Returns:
+            Whether that was possible: nobody has read ``cell``, ``partial`` is there before (and wasn't read
+            since), on the same device, and the operator has an accumulator input.
+        """
+        tape = self._tape
+        if not tape.is_own(cell, value) or tape.last_reads[cell] % 2 == 0:
+            return False
+        position = tape.last_reads[cell] // 2
+        if partial >= 0 and tape.claims[partial] != EXTERNAL and tape.last_reads[partial] // 2 >= position:
+            return False
+        if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
+            return False
+        name = tape.reference(partial)
+        folded = self._words.fold(tape.operators[position], tape.writes[position].index(cell), name)
+        if folded is None:
+            return False
+        if self._unique_names and tape.is_own(partial, value):
+            tape.rename(partial, f"_{tape.wishes[partial]}_autosplit_0")
+        tape.replace(position, folded, partial)
+        return True
+
+    def densified(self, part: tuple[Ref, Ref], value: int, origin: int, base: str) -> Ref:
+        """A slice as a dense gradient of ``value``."""
+        tape = self._tape
+        slice_ = GradientSlice(tape.reference(part[0]), tape.reference(part[1]))
+        out = f"{base}_dense"
+        device = tape.device_of(part[1])
+        words = self._sparse_words(value).slice_to_dense(slice_, tape.reference(~value), out, device)
+        return tape.append(words, _origin(origin), device)[out]
+
+    def copied(self, ref: Ref, wish: str, device: Any, origin: int) -> Ref:
+        """A copy of ``ref`` on ``device``."""
+        words = self._words.copy(self._tape.reference(ref), wish, device)
+        return self._tape.append(words, _origin(origin), device)[wish]
+
+    def _base(self, terms: Sequence[GradientRef], value: int) -> str:
+        tape = self._tape
+        for term in terms:
+            parts = ((term, ""),) if isinstance(term, int) else ((term[0], "_indices"), (term[1], "_values"))
+            for ref, ending in parts:
+                if tape.is_own(ref, value):
+                    return tape.wishes[ref].removesuffix(ending)
+        return f"{self._versions.blobs[value]}_grad"
+
+    def _join(self, slices: Sequence[tuple[Ref, Ref]], value: int, origin: int, base: str) -> tuple[Ref, Ref]:
+        """One slice with the rows of all."""
+        tape = self._tape
+        words = self._sparse_words(value)
+        device, _ = self._common_device([values for _, values in slices], value)
+        counts = [0, 0]
+        seen: set[Ref] = set()
+        for part in slices:
+            for half, ref in enumerate(part):
+                if tape.is_own(ref, value) and ref not in seen:
+                    seen.add(ref)
+                    tape.rename(ref, f"_{tape.wishes[ref]}_autosplit_{counts[half]}")
+                    counts[half] += 1
+        moved = [[self._moved(ref, device, origin) for ref in part] for part in slices]
+        parts = [GradientSlice(tape.reference(i), tape.reference(v)) for i, v in moved]
+        operators, joined = words.concat_slices(parts, base, device)
+        local = tape.append(operators, _origin(origin), device)
+        cells = (local[joined.indices], local[joined.values])
+        for cell in cells:
+            tape.claims[cell] = value
+        return cells
+
+    def _common_device(self, refs: Sequence[Ref], value: int) -> tuple[Any, bool]:
+        """The device of all of ``refs`` and True, or the device of the value if theirs differ."""
+        first = self._tape.device_of(refs[0])
+        for ref in refs:
+            device = self._tape.device_of(ref)
+            if device is not first and not self._same_device(device, first):
+                return self._versions.device_of(value), False
+        return first, True
+
+    def _moved(self, ref: Ref, device: Any, origin: int) -> Ref:
+        """``ref`` itself if it lies on ``device``, else a copy there."""
+        if self._same_device(self._tape.device_of(ref), device):
+            return ref
+        return self.copied(ref, f"{self._tape.reference(ref)}_copy", device, origin)
+
+    def _sparse_words(self, value: int) -> SparseVocabulary:
+        if isinstance(self._words, SparseVocabulary):
+            return self._words
+        raise AccumulationError(
+            "they are sparse, and the dialect has no operators that add sparse gradients",
+            self._versions.blobs[value],
+            self._versions.number(value),
+            [self._operators[reader] for reader in self._versions.readers(value)],
+        )
+
+
+def _origin(source: int) -> int | None:
+    return None if source == NONE else source

@@ -1,0 +1,250 @@
+"""The tape: what gradient operators read and write, while they have no names yet.
+
+While the sweep runs, everything that a gradient operator writes is a *cell*, an integer with a wished name;
+so a name made by a rule is local to that rule. A *reference* is what an operator reads: a cell (0, 1, ...),
+a forward value ``v`` as ``~v``, or None for an absent operand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from netgrad.core.operator import Gradient, GradientSlice, Operator
+from netgrad.core.versions import NONE, Versions
+
+Ref: TypeAlias = int
+GradientRef: TypeAlias = "int | tuple[int, int]"
+"""A gradient inside the core: one reference, or those of the indices and the values of a slice."""
+
+Local: TypeAlias = "dict[str | int, int]"
+"""What the operators of one rule call wrote: local name to cell; an overwritten reference counts as name."""
+
+FOREVER = 1 << 62
+UNCLAIMED = -1
+EXTERNAL = -2
+
+_OCCURRENCE = re.compile("⟨[0-9]+⟩")
+
+
+def occurrence(blob: str, position: int) -> str:
+    """A name for ``blob`` at one input position, for operators that list it more than once.
+
+    A rule that makes names from input names then makes different ones for the occurrences.
+    """
+    return f"{blob}⟨{position}⟩"
+
+
+def without_occurrence(name: str) -> str:
+    """``name`` without what `occurrence` added to a name that it was made from."""
+    return _OCCURRENCE.sub("", name) if "⟨" in name else name
+
+
+class Reference(str):
+    """A name that knows what it stands for, handed to rules and vocabularies.
+
+    It equals the plain name. Two different blobs of one call may have equal names (an operator that works in
+    place); passing the object on says which one is meant.
+    """
+
+    __slots__ = ("ref",)
+    ref: Ref
+
+    @staticmethod
+    def to(ref: Ref, name: str) -> Reference:
+        """The name ``name``, standing for ``ref``."""
+        self = Reference(name)
+        self.ref = ref
+        return self
+
+
+class UnknownNameError(Exception):
+    """An emitted operator reads a name that stands for nothing; the caller knows whom to blame."""
+
+    def __init__(self, name: Any, op: Operator) -> None:
+        super().__init__(name)
+        self.name = name
+        self.op = op
+
+
+def _nothing(name: str, op: Operator) -> Ref:
+    raise UnknownNameError(name, op)
+
+
+class Tape:
+    """Emitted operators in order.
+
+    Attributes:
+        operators: As they were written, with local names.
+        reads: For each operator, the reference of each input, None where absent.
+        writes: For each operator, the cell of each output, None where absent.
+        origins: For each operator, the forward operator it belongs to, None for start gradients.
+        wishes: Cell to wished name. A blob of the caller has exactly this name.
+        claims: Cell to the value whose gradient it was computed as; UNCLAIMED, or EXTERNAL for blobs of the
+            caller, which are nobody's own.
+        last_reads: Cell to when it is last needed: ``2 k`` when operator ``k`` reads it, ``2 k + 1`` when
+            operator ``k`` writes it and nobody reads it, FOREVER if it must outlive the tape.
+        places: Cell to the cell whose name it takes over if that is free: an earlier step of the same rule,
+            or the first operand of a sum.
+        reader: The forward operator that the sweep is at, for messages.
+    """
+
+    def __init__(self, versions: Versions, keep: Callable[[int, int, Tape], Ref]) -> None:
+        self.operators: list[Operator] = []
+        self.reads: list[tuple[Ref | None, ...]] = []
+        self.writes: list[tuple[int | None, ...]] = []
+        self.origins: list[int | None] = []
+        self.wishes: list[str] = []
+        self.claims: list[int] = []
+        self.last_reads: list[int] = []
+        self.places: dict[int, int] = {}
+        self.externals: dict[str, int] = {}
+        self.reader = NONE
+        self._versions = versions
+        self._keep = keep
+        self._devices: dict[int, Any] = {}  # of cells, where something was said
+        self._earlier: dict[int, int] = {}  # what a rule stored before under the same local name
+
+    # ---- cells --------------------------------------------------------------------------------------
+
+    def external(self, name: str, device: Any) -> Ref:
+        """The reference of a blob of the caller on ``device``, which may be a blob of the forward net."""
+        if name in self._versions.last:
+            return ~self._versions.last[name]
+        if name not in self.externals:
+            cell = len(self.wishes)
+            self.wishes.append(name)
+            self.claims.append(EXTERNAL)
+            self.last_reads.append(FOREVER)
+            self.externals[name] = cell
+            self._devices[cell] = device
+        return self.externals[name]
+
+    def rename(self, cell: int, wish: str) -> None:
+        """Wish another name for a cell, and for what its rule stored under the same local name before."""
+        self.wishes[cell] = wish
+        while cell in self._earlier:
+            cell = self._earlier[cell]
+            self.wishes[cell] = wish
+
+    def reference(self, ref: Ref) -> Reference:
+        """The name by which a rule or a vocabulary gets to know a reference."""
+        if ref < 0:
+            return Reference.to(ref, self._versions.blobs[~ref])
+        wish = self.wishes[ref]
+        if wish in self._versions.last:
+            wish += "_"  # a rule may keep the text only; then at least it doesn't mean the forward blob
+        reference = Reference(wish)
+        reference.ref = ref
+        return reference
+
+    def gradient(self, gradient: GradientRef) -> Gradient:
+        """The same for a whole gradient."""
+        if isinstance(gradient, tuple):
+            return GradientSlice(self.reference(gradient[0]), self.reference(gradient[1]))
+        return self.reference(gradient)
+
+    def device_of(self, ref: Ref) -> Any:
+        """Where the blob lies; None where nothing was said."""
+        if ref < 0:
+            return self._versions.device_of(~ref)
+        return self._devices.get(ref)
+
+    def is_own(self, ref: Ref, value: int) -> bool:
+        """Whether ``ref`` was computed as a gradient of ``value``, rather than passed through."""
+        return ref >= 0 and self.claims[ref] == value
+
+    def protect(self, gradient: GradientRef) -> None:
+        """Let a gradient outlive the tape: its blobs are not written again."""
+        for ref in (gradient,) if isinstance(gradient, int) else gradient:
+            if ref >= 0:
+                self.last_reads[ref] = FOREVER
+
+    def lasting(self, ref: Ref) -> Ref:
+        """What still holds the forward value ``ref`` when gradient operators run."""
+        if ~ref not in self._versions.following:
+            return ref
+        return self._keep(~ref, self.reader, self)
+
+    # ---- operators ----------------------------------------------------------------------------------
+
+    def append(
+        self,
+        operators: Iterable[Operator],
+        origin: int | None,
+        device: Any,
+        meaning: Callable[[str, Operator], Ref] = _nothing,
+    ) -> Local:
+        """Append the operators of one rule call, or of one phrase of a vocabulary.
+
+        Args:
+            operators: Operators with local names.
+            origin: The forward operator they belong to.
+            device: Where an operator runs that says nothing itself.
+            meaning: What a plain name means that none of the operators before has written.
+
+        Returns:
+            What they wrote.
+
+        Raises:
+            UnknownNameError: An operator reads a name that means nothing.
+        """
+        local: Local = {}
+        last_reads, following = self.last_reads, self._versions.following
+        wishes, claims = self.wishes, self.claims
+        for op in operators:
+            position = len(self.operators)
+            reads: list[Ref | None] = []
+            for name in op.inputs:
+                if type(name) is Reference:
+                    ref = local.get(name.ref, name.ref)
+                elif name in local:
+                    ref = local[name]
+                elif name == "":
+                    reads.append(None)
+                    continue
+                else:
+                    ref = meaning(name, op)
+                if ref < 0 and ~ref in following:
+                    ref = self.lasting(ref)
+                if ref >= 0:
+                    last_reads[ref] = 2 * position
+                reads.append(ref)
+            writes: list[int | None] = []
+            for name in op.outputs:
+                if name == "":
+                    writes.append(None)
+                    continue
+                cell = len(wishes)
+                key: str | int = name
+                if type(name) is Reference:
+                    key, name = name.ref, str(name)
+                if key in local:
+                    self._earlier[cell] = self.places[cell] = local[key]
+                local[key] = cell
+                writes.append(cell)
+                wishes.append(without_occurrence(name) if "⟨" in name else name)
+                claims.append(UNCLAIMED)
+                last_reads.append(2 * position + 1)
+            if device is not None and op.device is None:
+                op = Operator(op.type, op.inputs, op.outputs, op.attributes, op.domain, device, op.name)
+            if op.device is not None:
+                for written in writes:
+                    if written is not None:
+                        self._devices[written] = op.device
+            self.operators.append(op)
+            self.reads.append(tuple(reads))
+            self.writes.append(tuple(writes))
+            self.origins.append(origin)
+        return local
+
+    def replace(self, position: int, op: Operator, ref: Ref) -> None:
+        """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
+        reads = list(self.reads[position])
+        reads += [None] * (len(op.inputs) - len(reads))
+        reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
+        self.operators[position] = op
+        self.reads[position] = tuple(reads)
+        if ref >= 0:
+            self.last_reads[ref] = max(self.last_reads[ref], 2 * position)
