@@ -41,7 +41,7 @@ class Names:
         return name
 
     def give(self, tape: Tape, in_place: Callable[[Operator, int, int], bool] | None) -> tuple[Operator, ...]:
-        """Name every cell, and return the operators with their final names.
+        """Name every cell, and return the operators with their final names; the tape is empty then.
 
         Args:
             tape: The emitted operators.
@@ -54,15 +54,10 @@ class Names:
         holders, reserved = self._holders, self._reserved
         reserved.update(tape.externals)
         named: list[Operator] = []
-        for position, op in enumerate(tape.operators):
-            inputs = tuple(
-                [
-                    "" if ref is None else names[ref] if ref >= 0 else blobs[~ref]
-                    for ref in tape.reads[position]
-                ]
-            )
+        for position, (op, reads, writes) in enumerate(tape.drain()):
+            inputs = tuple(["" if ref is None else names[ref] if ref >= 0 else blobs[~ref] for ref in reads])
             outputs = []
-            for index, cell in enumerate(tape.writes[position]):
+            for index, cell in enumerate(writes):
                 if cell is None:
                     outputs.append("")
                     continue
@@ -74,7 +69,7 @@ class Names:
                 elif in_place is None or last_reads[holder] > 2 * position:
                     name = self._unused(name)
                 elif last_reads[holder] == 2 * position:
-                    for place in self._places(tape.reads[position], holder):
+                    for place in self._places(reads, holder):
                         if not in_place(op, place, index):
                             name = self._unused(name)
                             break

@@ -8,7 +8,7 @@ a forward value ``v`` as ``~v``, or None for an absent operand.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from netgrad.core.operator import Gradient, GradientSlice, Operator
@@ -238,6 +238,14 @@ class Tape:
             self.writes.append(tuple(writes))
             self.origins.append(origin)
         return local
+
+    def drain(self) -> Iterator[tuple[Operator, tuple[Ref | None, ...], tuple[int | None, ...]]]:
+        """The operators in order, with what they read and write; the tape lets go of each as it is given."""
+        self.operators.reverse()
+        self.reads.reverse()
+        self.writes.reverse()
+        while self.operators:
+            yield self.operators.pop(), self.reads.pop(), self.writes.pop()
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
