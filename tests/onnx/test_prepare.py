@@ -11,10 +11,11 @@ import onnx_ir
 import pytest
 from onnx import helper, numpy_helper
 
-from netgrad.core.errors import InvalidModelError
+from netgrad.core.errors import InvalidModelError, NetgradError
 from netgrad.onnx.edit import CONSTANT_MARK
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import load
+from netgrad.onnx.weights import weight_names
 from tests.onnx.models import Array, model, node, normal, operators, run_proto
 from tests.onnx.zoo import zoo_path
 
@@ -54,6 +55,68 @@ def _call(name: str, inputs: list[str], outputs: list[str], **attributes: Any) -
 def _reference(name: str, parameter: str) -> onnx.AttributeProto:
     """A float attribute inside a function that takes the value of a parameter of the function."""
     return onnx.AttributeProto(name=name, ref_attr_name=parameter, type=onnx.AttributeProto.FLOAT)
+
+
+# Faults
+
+
+def test_nodes_that_do_not_fit_their_operator_are_named_together() -> None:
+    nodes = [
+        node("Cast", ["x"], ["a"], "no type"),
+        node("Relu", ["a", "a"], ["b"], "two inputs"),
+        node("Softmax", ["b"], ["y"], "axes", axes=1),
+    ]
+    with pytest.raises(InvalidModelError) as caught:
+        prepare(model(nodes, {"x": X}, infer=False))
+    lines = str(caught.value).split("\n")
+    assert lines[0] == "the model is not valid"
+    assert "'no type'" in lines[1]
+    assert "Required attribute 'to' is missing" in lines[1]
+    assert "'two inputs'" in lines[2]
+    assert "has input size 2 not in range [min=1, max=1]" in lines[2]
+    assert "'axes'" in lines[3]
+    assert "Unrecognized attribute: axes" in lines[3]
+    assert len(lines) == 4
+
+
+def test_nodes_inside_branches_are_checked() -> None:
+    branches = {
+        name: helper.make_graph(
+            [node("Cast", ["x"], [f"{name}_y"], f"cast {name}")],
+            name,
+            [],
+            [helper.make_value_info(f"{name}_y", onnx.TypeProto())],
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    proto = model([node("If", ["c"], ["y"], **branches)], {"x": X, "c": np.array(True)}, infer=False)
+    with pytest.raises(InvalidModelError, match=r"'cast else_branch'(.|\n)*'cast then_branch'"):
+        prepare(proto)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_model_is_refused_or_prepared_and_nothing_else(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    nodes = [
+        node("Slice", ["x"], ["s"], "slice", starts=[0], ends=[2], axes=[1]),
+        node("BatchNormalization", ["s", "g", "b", "m", "v"], ["n"], "norm", epsilon=0.1),
+        node("Softmax", ["n"], ["p"], "softmax", axis=1),
+        node("Constant", [], ["c"], value=numpy_helper.from_array(normal(3, 1, 2))),
+        node("Mul", ["p", "c"], ["y"], "product"),
+    ]
+    initializers = {name: np.ones(2, np.float32) for name in "gbmv"}
+    content = model(nodes, {"x": normal(1, 3, 4, 5)}, initializers=initializers, opset=9).SerializeToString()
+    outcomes = {"prepared": 0, "refused": 0}
+    for _ in range(100):
+        damaged = bytearray(content)
+        for position in random.integers(0, len(content), random.integers(1, 4)):
+            damaged[position] = random.integers(0, 256)
+        try:
+            weight_names(prepare(bytes(damaged)).model)
+            outcomes["prepared"] += 1
+        except NetgradError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 0, outcomes
 
 
 # Functions

@@ -21,6 +21,10 @@ FLOATS = frozenset(
 """The types that gradients are computed in."""
 
 
+_LARGEST = 2.0**40
+"""Elements of a constant that can still be meant; numpy itself stops at about 2**60."""
+
+
 def is_float(value: onnx_ir.Value) -> bool:
     """Whether a value is of one of these types."""
     return value.dtype in FLOATS
@@ -121,7 +125,7 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
     if node.op_type == "ConstantOfShape":
         shape = constant_of(node.inputs[0])
         value = node.attributes.get("value")
-        if shape is None:
+        if shape is None or (shape < 0).any() or np.prod(shape, dtype=np.float64) > _LARGEST:
             return None
         fill = np.zeros(1, np.float32) if value is None else value.value.numpy()
         if onnx_ir.DataType.from_numpy(fill.dtype) not in FLOATS:

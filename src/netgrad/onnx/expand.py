@@ -9,12 +9,11 @@ from typing import Any
 import onnx
 import onnx.defs
 import onnx_ir
-from onnx_ir.passes import common
 
 from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import Editor
-from netgrad.onnx.fold import discard, fold
-from netgrad.onnx.inline import part_outputs
+from netgrad.onnx.fold import discard, fold, inner_graphs
+from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.shapes import infer_shapes
@@ -83,14 +82,15 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
         function.domain, function.name, function.overload = node.domain, node.op_type, node.overload
         model.functions[function.identifier()] = function
     if expanded:
-        common.InlinePass()(model)
-        model.functions.clear()
+        inline_calls(model)
         _drop_unread(model)
     return expanded
 
 
 def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
     """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
+    if inner_graphs(node):  # SequenceMap; its body would have to become a part of the definition
+        return None
     schema: Any  # the stubs of onnx leave out what it says of functions
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)

@@ -81,7 +81,9 @@ class _Folding:
                 continue  # it was only there for a node that is folded by now
             if node.domain == "" and node.op_type == "If":
                 condition = self._value(node.inputs[0])
-                if condition is not None and condition.size == 1:
+                branches = [node.attributes.get(name) for name in ("then_branch", "else_branch")]
+                well_formed = all(b is not None and b.type == onnx_ir.AttributeType.GRAPH for b in branches)
+                if condition is not None and condition.size == 1 and well_formed:
                     self._replace_by_branch(node, graph, bool(condition.reshape(())))
                     continue
             for inner in inner_graphs(node):

@@ -6,6 +6,7 @@ import onnx_ir
 from onnx_ir.passes import InvariantError, common
 
 from netgrad.core.errors import InvalidModelError
+from netgrad.onnx.read import reason_of
 
 
 def inline_functions(model: onnx_ir.Model) -> list[str]:
@@ -34,16 +35,25 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
         # model.
         function.opset_imports.clear()
         part_outputs(function)
+    calls = inline_calls(model)
+    return [f"inlined {calls} calls of model-local functions"] if calls else []
+
+
+def inline_calls(model: onnx_ir.Model) -> int:
+    """Put the bodies of the model's functions in the place of their calls, and drop the functions.
+
+    Returns:
+        How many calls there were in the main graph.
+
+    Raises:
+        InvalidModelError: A function calls itself, or a call does not fit its function.
+    """
     try:
         result = common.InlinePass()(model)
     except (InvariantError, RuntimeError, ValueError) as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise InvalidModelError(f"the model's functions cannot be inlined: {cause}") from error
+        raise InvalidModelError(f"the model's functions cannot be inlined: {reason_of(error)}") from error
     model.functions.clear()  # what is left is never called
-    calls = sum(getattr(result, "id_count", {}).values())
-    return [f"inlined {calls} calls of model-local functions"] if calls else []
+    return sum(getattr(result, "id_count", {}).values())
 
 
 def part_outputs(function: onnx_ir.Function) -> None:

@@ -90,7 +90,11 @@ def _lift_node(node: onnx_ir.Node, version: int, target: int, editor: Editor) ->
         adapter = ADAPTERS.get((operator, change))
         if adapter is not None:
             former = _form(node)
-            adapter(node, editor)
+            try:
+                adapter(node, editor)
+            except (AssertionError, LookupError, MemoryError, TypeError, ValueError) as error:
+                # What the checker let pass, such as an attribute of another type or an operand left out.
+                raise CannotRewriteError(f"the node is malformed: {error}") from error
             if _form(node) != former:
                 done.append(f"{operator} of opset {version} into the form of opset {change}")
             operator = node.op_type

@@ -16,6 +16,7 @@ from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
+from netgrad.onnx.validate import check_nodes
 
 LOWEST_OPSET = 18
 """The lowest version of the default operator set that a prepared model has."""
@@ -54,6 +55,7 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     model = load(source)
     actions = _inputs_that_are_initializers(model)
     actions += inline_functions(model)
+    check_nodes(model)
     actions += lift_constants(model)
     name_inner_values(model)
     infer_shapes_anew(model)

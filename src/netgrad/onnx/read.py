@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +18,9 @@ import onnx.serialization
 import onnx_ir
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError
+
+_DECODED = 2**20  # bytes; tensors up to this size are decoded to see whether they can be
+
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | onnx_ir.Model
 """Whatever a function of netgrad takes as a model."""
@@ -66,7 +69,7 @@ def _from_file(path: str) -> onnx_ir.Model:
     except IsADirectoryError:
         raise InvalidModelError(f"cannot read {where}: it is a folder, not a model file") from None
     except (OSError, ValueError) as error:
-        raise InvalidModelError(f"cannot read {where}: {_reason(error)}") from None
+        raise InvalidModelError(f"cannot read {where}: {reason_of(error)}") from None
     ending = os.path.splitext(path)[1].lower()
     known = onnx.serialization.registry.get_format_from_file_extension(ending)
     return _from_proto(_parse(content, known or "protobuf", where), where, os.path.dirname(path) or os.curdir)
@@ -85,7 +88,7 @@ def _parse(content: bytes, form: str, where: str) -> onnx.ModelProto:
                 f"cannot read {where}: it is not an ONNX model, or a truncated one"
             ) from None
         raise InvalidModelError(
-            f"cannot read {where}: it is not an ONNX model in the {form} form ({_reason(error)})"
+            f"cannot read {where}: it is not an ONNX model in the {form} form ({reason_of(error)})"
         ) from None
 
 
@@ -94,18 +97,27 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
         raise InvalidModelError(f"cannot read {where}: it is not an ONNX model (it holds no graph)")
     if not proto.opset_import:
         raise InvalidModelError(f"cannot read {where}: it is not an ONNX model (it imports no operator set)")
+    for imported in (*proto.opset_import, *(one for f in proto.functions for one in f.opset_import)):
+        if not 0 < imported.version < 2**31:
+            raise InvalidModelError(
+                f"{where} is not a valid ONNX model: it imports version {imported.version} of "
+                f"operator set '{imported.domain}'"
+            )
     _check_names(proto.graph, frozenset(), where)
+    for function in proto.functions:
+        _check_texts(function.node, where)
     if proto.graph.sparse_initializer:
         proto = _with_dense_initializers(proto, where)
     try:
         model = onnx_ir.from_proto(proto)
     except Exception as error:  # onnx_ir wraps whatever a malformed field caused
-        raise InvalidModelError(f"{where} is not a valid ONNX model: {_reason(error)}") from None
+        raise InvalidModelError(f"{where} is not a valid ONNX model: {reason_of(error)}") from None
     _name_default_domain(model)
     if folder:
         _set_data_folder(model, folder)
     _forget_negative_dims(model)
     _check_external_data(model, where)
+    _check_tensors(model, where)
     try:
         _sort(model)
     except ValueError:
@@ -119,7 +131,7 @@ def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
     except RuntimeError as error:
         raise InvalidModelError(
             "the given onnx_ir model cannot be copied, are its nodes in topological order? "
-            f"({_reason(error)})"
+            f"({reason_of(error)})"
         ) from None
     for graph in copy.graphs():
         for node in graph:
@@ -135,6 +147,7 @@ def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> N
     initializers = {tensor.name for tensor in graph.initializer}
     initializers.update(tensor.values.name for tensor in graph.sparse_initializer)
     defined = {value.name for value in graph.input} | initializers
+    _check_texts(graph.node, where)
     for node in graph.node:
         for name in node.output:
             if name in defined and name:
@@ -161,6 +174,13 @@ def _check_names(graph: onnx.GraphProto, outer: frozenset[str], where: str) -> N
             raise InvalidModelError(
                 f"{where} is not a valid ONNX model: nothing defines its output '{value.name}'"
             )
+
+
+def _check_texts(nodes: Iterable[onnx.NodeProto], where: str) -> None:
+    for node in nodes:
+        texts = (node.name, node.op_type, node.domain, *node.input, *node.output)
+        if not all(isinstance(text, str) for text in texts):  # protobuf gives bytes where it can't decode
+            raise InvalidModelError(f"{where} is not a valid ONNX model: it has a name that is not UTF-8")
 
 
 def _with_dense_initializers(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
@@ -242,6 +262,23 @@ def _check_external_data(model: onnx_ir.Model, where: str) -> None:
             )
 
 
+def _check_tensors(model: onnx_ir.Model, where: str) -> None:
+    """Tensors inside the message have as much data as their shape asks for."""
+    for tensor in tensors(model):
+        if not isinstance(tensor, onnx_ir.serde.TensorProtoTensor):
+            continue
+        try:
+            if tensor.nbytes <= _DECODED:
+                tensor.numpy()
+            elif tensor.dtype.is_floating_point() and tensor.raw.ByteSize() < tensor.nbytes:
+                raise ValueError(f"it has {tensor.raw.ByteSize()} bytes of {tensor.nbytes}")
+        except Exception as error:  # numpy and onnx_ir raise all kinds
+            raise InvalidModelError(
+                f"{where} is not a valid ONNX model: tensor '{tensor.name}' cannot be read "
+                f"({reason_of(error)})"
+            ) from None
+
+
 def _forget_negative_dims(model: onnx_ir.Model) -> None:
     """Some exporters write -1 for a dim that they do not know, which is not in the standard."""
     for graph in model.graphs():
@@ -264,7 +301,7 @@ def _sort(model: onnx_ir.Model) -> None:
             seen.add(node)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The innermost cause's first line: what went wrong rather than where in a library."""
     while error.__cause__ is not None:
         error = error.__cause__

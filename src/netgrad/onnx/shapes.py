@@ -6,6 +6,7 @@ import onnx
 import onnx.shape_inference
 import onnx_ir
 
+from netgrad.onnx.carried import infer_carried
 from netgrad.onnx.edit import all_values
 from netgrad.onnx.ranks import imply_ranks
 
@@ -28,22 +29,25 @@ def infer_shapes(model: onnx_ir.Model) -> None:
         for dim in value.shape or ()
         if isinstance(dim, onnx_ir.SymbolicDim)
     }
-    _infer_once(model, symbols)
-    while imply_ranks(model):  # each turn gives a rank to a value that had none
-        _infer_once(model, symbols)
-
-
-def _infer_once(model: onnx_ir.Model, symbols: set[str | None]) -> None:
     inferred = _inferred(model)
-    if inferred is None:
+    if inferred is None:  # perhaps because of what the model says of values in between
         for graph in model.graphs():
             for node in graph:
                 for output in node.outputs:
                     if not output.is_graph_output():
                         output.shape = None
         inferred = _inferred(model)
+    while inferred is not None:
+        _read_back(model.graph, inferred.graph, symbols)
+        inferred = _inferred(model) if imply_ranks(model) else None
+    infer_carried(model, lambda: _infer_again(model, symbols))
+
+
+def _infer_again(model: onnx_ir.Model, symbols: set[str | None]) -> bool:
+    inferred = _inferred(model)
     if inferred is not None:
         _read_back(model.graph, inferred.graph, symbols)
+    return inferred is not None
 
 
 def infer_shapes_anew(model: onnx_ir.Model) -> None:

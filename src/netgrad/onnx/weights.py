@@ -204,7 +204,8 @@ def _looks_constant(value: onnx_ir.Value, *, joined: bool) -> str:
         return "it is a single number whose name is no parameter's"
     if tensor.size == 0:
         return "it is empty"
-    array = np.abs(tensor.numpy().astype(np.float64)).reshape(-1)
+    with np.errstate(invalid="ignore"):  # a tensor may hold NaN
+        array = np.abs(tensor.numpy().astype(np.float64)).reshape(-1)
     if array.size == 1 and array[0] <= _TINY:
         return "it is a single tiny number, an epsilon"
     if not np.isfinite(array).all() or (array.max() >= _MASK and ((array == 0) | (array >= _MASK)).all()):
