@@ -255,7 +255,7 @@ def test_train_writes_a_trained_model(linear: Path, data: Path, tmp_path: Path) 
 def test_a_killed_training_continues_to_the_same_weights(linear: Path, data: Path, tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole.onnx", tmp_path / "resumed.onnx"
     checkpoint = tmp_path / "run.safetensors"
-    common = ("train", str(linear), "--data", str(data), "--epochs", "400", "-q")
+    common = ("train", str(linear), "--data", str(data), "--epochs", "40", "-q")
     assert cli(*common, "-o", str(whole)).returncode == 0
     again = (*common, "-o", str(resumed), "--checkpoint", str(checkpoint), "--every", "1")
     process = subprocess.Popen([sys.executable, "-m", "netgrad.cli.app", *again])

@@ -1,4 +1,4 @@
-"""Convolutions, average pools and LRN in float64 on ONNX Runtime, which has no float64 kernels for them.
+"""Convolutions, pools and the like in float64 on ONNX Runtime, which has no float64 kernels for them.
 
 They are written in terms of operators that have: the elements of every window are sliced out, and multiplied
 or added. That takes more memory and time than a convolution in float32, and far less than the reference
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
+from netgrad.onnx.shapes import infer_shapes
 
 _END = np.iinfo(np.int64).max
 
@@ -29,6 +31,7 @@ def with_double_kernels(model: ir.Model) -> ir.Model:
     Returns:
         The same model.
     """
+    infer_shapes(model)  # the nodes of a gradient have no shapes of their own
     for node in list(model.graph):
         lowering = _LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if lowering is None:
@@ -136,6 +139,114 @@ def _conv(writer: _Writer, node: ir.Node) -> ir.Value | None:
     return result
 
 
+def _conv_transpose(writer: _Writer, node: ir.Node) -> ir.Value | None:
+    """Y = W^T X over windows: a convolution, by the kernel in reverse order, of X with zeros in between."""
+    x, w = node.inputs[0], node.inputs[1]
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    assert x is not None, "ConvTranspose requires its input"
+    assert w is not None, "ConvTranspose requires its kernel"
+    sizes = _static(x)
+    if sizes is None or _static(w) is None or writer.attribute("output_shape", None) is not None:
+        return None
+    if writer.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return None
+    inputs, outputs, *kernel = w.shape.numpy() if w.shape is not None else ()
+    rank, groups = len(kernel), int(writer.attribute("group", 1))
+    zeros, ones = [0] * rank, [1] * rank
+    pads = list(writer.attribute("pads", zeros * 2))
+    strides = list(writer.attribute("strides", ones))
+    dilations = list(writer.attribute("dilations", ones))
+    more = list(writer.attribute("output_padding", zeros))
+    reach = [(size - 1) * d for size, d in zip(kernel, dilations, strict=True)]
+    head = [r - before for r, before in zip(reach, pads[:rank], strict=True)]
+    tail = [r - after + m - (s - 1) for r, after, m, s in zip(reach, pads[rank:], more, strides, strict=True)]
+    spread = writer.padded(_spread(writer, x, sizes, strides, zeros=True), head, tail, range(2, 2 + rank))
+    taps = writer.taps(spread, kernel, ones, dilations)[::-1]
+    stacked = writer.op("Concat", *(writer.op("Unsqueeze", tap, writer.ints(2)) for tap in taps), axis=2)
+    elements = inputs // groups * len(taps)
+    columns = writer.op("Reshape", stacked, writer.ints(0, groups, elements, -1))
+    kernels = writer.op("Reshape", w, writer.ints(groups, inputs // groups, outputs, len(taps)))
+    kernels = writer.op("Transpose", kernels, perm=[0, 2, 1, 3])
+    kernels = writer.op("Reshape", kernels, writer.ints(groups, outputs, elements))
+    product = writer.op("MatMul", kernels, columns)
+    spatial = writer.op("Slice", writer.op("Shape", taps[0]), writer.ints(2), writer.ints(_END))
+    whole = writer.op("Concat", writer.ints(sizes[0], groups * outputs), spatial, axis=0)
+    result = writer.op("Reshape", product, whole)
+    if bias is not None:
+        column = writer.op("Reshape", bias, writer.ints(1, groups * outputs, *ones))
+        result = writer.op("Add", result, column)
+    return result
+
+
+def _spread(
+    writer: _Writer, x: ir.Value, sizes: Sequence[int], factors: Sequence[int], *, zeros: bool
+) -> ir.Value:
+    """Each spatial element followed by zeros, or by copies of itself, ``factor`` times as many in all."""
+    if set(factors) == {1}:
+        return x
+    rank = len(factors)
+    between = [3 + 2 * k for k in range(rank)]
+    split = writer.op("Unsqueeze", x, writer.ints(*between))
+    if zeros:
+        filled = writer.padded(split, [0] * rank, [factor - 1 for factor in factors], between)
+    else:
+        repeats = [1, 1, *itertools.chain.from_iterable((1, factor) for factor in factors)]
+        filled = writer.op("Tile", split, writer.ints(*repeats))
+    larger = [size * factor for size, factor in zip(sizes[2:], factors, strict=True)]
+    return writer.op("Reshape", filled, writer.ints(*sizes[:2], *larger))
+
+
+def _resize(writer: _Writer, node: ir.Node) -> ir.Value | None:
+    """The nearest element, where every spatial axis becomes a whole number of times as long."""
+    x = node.inputs[0]
+    assert x is not None, "Resize requires its input"
+    scales, sizes = _constant(node.inputs[2] if len(node.inputs) > 2 else None), _static(x)
+    form = [
+        writer.attribute("mode", "nearest"),
+        writer.attribute("coordinate_transformation_mode", "half_pixel"),
+        writer.attribute("nearest_mode", "round_prefer_floor"),
+    ]
+    if form != ["nearest", "asymmetric", "floor"] or scales is None or sizes is None:
+        return None
+    if np.any(scales != np.round(scales)) or np.any(scales < 1) or list(scales[:2]) != [1, 1]:
+        return None
+    return _spread(writer, x, sizes, [int(scale) for scale in scales[2:]], zeros=False)
+
+
+def _max_unpool(writer: _Writer, node: ir.Node) -> ir.Value | None:
+    """Zeros, and the elements of X at their places, which count over the whole of Y."""
+    x, places = node.inputs[0], node.inputs[1]
+    assert x is not None, "MaxUnpool requires its input"
+    assert places is not None, "MaxUnpool requires its places"
+    sizes = _static(node.outputs[0])
+    if sizes is None or (len(node.inputs) > 2 and node.inputs[2] is not None):
+        return None
+    total = writer.ints(int(np.prod(sizes)))
+    zeros = writer.op("ConstantOfShape", total, value=ir.tensor(np.zeros(1)))
+    flat = [writer.op("Reshape", value, writer.ints(-1)) for value in (places, x)]
+    return writer.op("Reshape", writer.op("ScatterElements", zeros, *flat), writer.ints(*sizes))
+
+
+def _hard_sigmoid(writer: _Writer, node: ir.Node) -> ir.Value:
+    """Y = min(max(a X + b, 0), 1)."""
+    scaled = writer.op("Mul", node.inputs[0], writer.constant(float(writer.attribute("alpha", 0.2))))
+    moved = writer.op("Add", scaled, writer.constant(float(writer.attribute("beta", 0.5))))
+    return writer.op("Clip", moved, writer.constant(0.0), writer.constant(1.0))
+
+
+def _static(value: ir.Value) -> tuple[int, ...] | None:
+    """The shape where every dim is known."""
+    return value.shape.numpy() if value.shape is not None and value.shape.is_static() else None
+
+
+def _constant(value: ir.Value | None) -> Any:
+    """The content of an initializer, through a cast, or None."""
+    producer = None if value is None else value.producer()
+    if producer is not None and producer.op_type == "Cast":
+        value = producer.inputs[0]
+    return None if value is None or value.const_value is None else value.const_value.numpy()
+
+
 def _average_pool(writer: _Writer, node: ir.Node) -> ir.Value | None:
     """Y = mean over each window, of what lies inside the tensor or of the padding too."""
     x = node.inputs[0]
@@ -198,6 +309,10 @@ def _lrn(writer: _Writer, node: ir.Node) -> ir.Value | None:
 _LOWERINGS: dict[str, Callable[[_Writer, ir.Node], ir.Value | None]] = {
     "AveragePool": _average_pool,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "GlobalAveragePool": _global_average_pool,
+    "HardSigmoid": _hard_sigmoid,
     "LRN": _lrn,
+    "MaxUnpool": _max_unpool,
+    "Resize": _resize,
 }
