@@ -23,6 +23,7 @@ def infer_shapes(model: onnx_ir.Model) -> None:
     None). What the model says of a value stays where inference knows less. A model that inference cannot
     read, or whose own shapes contradict each other, gets what can be had without them; nothing is raised.
     """
+    _write_out_defaults(model)
     symbols = {
         dim.value
         for value in all_values(model)
@@ -48,6 +49,14 @@ def _infer_again(model: onnx_ir.Model, symbols: set[str | None]) -> bool:
     if inferred is not None:
         _read_back(model.graph, inferred.graph, symbols)
     return inferred is not None
+
+
+def _write_out_defaults(model: onnx_ir.Model) -> None:
+    """Give STFT its default as an attribute: the standard's inference takes it for 0, but it is 1."""
+    for graph in model.graphs():
+        for node in graph:
+            if node.op_type == "STFT" and node.domain in ("", "ai.onnx") and "onesided" not in node.attributes:
+                node.attributes["onesided"] = onnx_ir.AttrInt64("onesided", 1)
 
 
 def infer_shapes_anew(model: onnx_ir.Model) -> None:

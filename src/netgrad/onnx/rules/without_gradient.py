@@ -78,10 +78,8 @@ not_implemented(
     *("SplitToSequence", "Optional", "OptionalGetElement"),
     reason="sequences and optionals carry no gradient yet",
 )
-not_implemented(*("DFT", "STFT"), reason="Fourier transforms have no rule yet")
 not_implemented(
     *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
     reason="sampling at computed positions has no rule yet",
 )
-not_implemented(*("Col2Im", "CumProd"), reason="it has no rule yet")
-not_implemented("Det", reason="the derivative of a determinant needs a matrix inverse")
+not_implemented(reason="the derivative of a determinant needs a matrix inverse")
