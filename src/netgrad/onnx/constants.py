@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import onnx_ir
 
-from netgrad.onnx.edit import DERIVED, ELEMENT, Editor, all_values, constant_of
+from netgrad.onnx.edit import DERIVED, ELEMENT, Editor, all_graphs, all_values, constant_of
 
 FLOATS = frozenset(
     {
@@ -23,6 +23,17 @@ FLOATS = frozenset(
 
 _LARGEST = 2.0**40
 """Elements of a constant that can still be meant; numpy itself stops at about 2**60."""
+
+
+_CONSTANT_FORMS = {
+    "value": onnx_ir.AttributeType.TENSOR,
+    "value_float": onnx_ir.AttributeType.FLOAT,
+    "value_floats": onnx_ir.AttributeType.FLOATS,
+    "value_int": onnx_ir.AttributeType.INT,
+    "value_ints": onnx_ir.AttributeType.INTS,
+    "value_string": onnx_ir.AttributeType.STRING,
+    "value_strings": onnx_ir.AttributeType.STRINGS,
+}
 
 
 def is_float(value: onnx_ir.Value) -> bool:
@@ -47,7 +58,7 @@ def lift_constants(model: onnx_ir.Model, *, derived: bool = False) -> list[str]:
     """
     lifting = Lifting(model)
     done: Counter[str] = Counter()
-    for graph in list(model.graphs()):
+    for graph in all_graphs(model):
         if graph is not model.graph:
             for value in list(graph.initializers.values()):
                 if not value.is_graph_input() and value.const_value is not None:
@@ -123,8 +134,10 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
     if node.domain != "" or node.op_type not in ("Constant", "ConstantOfShape"):
         return None
     if node.op_type == "ConstantOfShape":
-        shape = constant_of(node.inputs[0])
+        shape = constant_of(node.inputs[0]) if node.inputs else None
         value = node.attributes.get("value")
+        if value is not None and value.type != onnx_ir.AttributeType.TENSOR:
+            return None
         if shape is None or (shape < 0).any() or np.prod(shape, dtype=np.float64) > _LARGEST:
             return None
         fill = np.zeros(1, np.float32) if value is None else value.value.numpy()
@@ -135,6 +148,8 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
     if len(node.attributes) != 1:
         return None
     ((name, attribute),) = node.attributes.items()
+    if attribute.type != _CONSTANT_FORMS.get(name):
+        return None  # malformed, or a sparse tensor, which stays a node
     if name == "value":
         tensor: onnx_ir.TensorProtocol = attribute.value  # as_tensor() checks a protocol, which is slow
         return tensor
@@ -142,8 +157,6 @@ def _constant(node: onnx_ir.Node) -> onnx_ir.TensorProtocol | None:
         return onnx_ir.Tensor(np.array(attribute.value, np.float32))
     if name in ("value_int", "value_ints"):
         return onnx_ir.Tensor(np.array(attribute.value, np.int64))
-    if name in ("value_string", "value_strings"):
-        words = [attribute.value] if name == "value_string" else list(attribute.value)
-        array = np.array([word.encode() for word in words], dtype=object)
-        return onnx_ir.StringTensor(array.reshape(()) if name == "value_string" else array)
-    return None  # a sparse tensor stays a node
+    words = [attribute.value] if name == "value_string" else list(attribute.value)
+    array = np.array([word.encode() for word in words], dtype=object)
+    return onnx_ir.StringTensor(array.reshape(()) if name == "value_string" else array)

@@ -34,9 +34,34 @@ def graph_values(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Value]:
         yield from node.outputs
 
 
+_GRAPH_KINDS = frozenset({onnx_ir.AttributeType.GRAPH, onnx_ir.AttributeType.GRAPHS})
+
+
+def inner_graphs(node: onnx_ir.Node) -> list[onnx_ir.Graph]:
+    """The graphs in a node's attributes (the branches of If, the body of Loop and Scan)."""
+    graphs: list[onnx_ir.Graph] = []
+    for attribute in node.attributes.values():
+        if attribute.type not in _GRAPH_KINDS or attribute.is_ref():
+            continue
+        if attribute.type == onnx_ir.AttributeType.GRAPH:
+            graphs.append(attribute.as_graph())
+        else:
+            graphs.extend(attribute.as_graphs())
+    return graphs
+
+
+def all_graphs(model: onnx_ir.Model) -> list[onnx_ir.Graph]:
+    """The model's graph and every graph inside it, the outer one first; functions are left out."""
+    graphs = [model.graph]
+    for graph in graphs:  # the list grows while it is walked
+        for node in graph:
+            graphs += inner_graphs(node)
+    return graphs
+
+
 def all_values(model: onnx_ir.Model) -> Iterator[onnx_ir.Value]:
     """The values of the model's graph and of every graph inside it."""
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         yield from graph_values(graph)
 
 
@@ -99,7 +124,7 @@ class Editor:
     def __init__(self, model: onnx_ir.Model) -> None:
         self.model = model
         self._names = {value.name or "" for value in all_values(model)} | {""}
-        self._nodes = {node.name or "" for graph in model.graphs() for node in graph} | {""}
+        self._nodes = {node.name or "" for graph in all_graphs(model) for node in graph} | {""}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], onnx_ir.Value] = {}
         self._numbers: dict[str, int] = {}
 

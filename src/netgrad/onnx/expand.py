@@ -11,8 +11,8 @@ import onnx.defs
 import onnx_ir
 
 from netgrad.onnx.constants import lift_constants
-from netgrad.onnx.edit import Editor
-from netgrad.onnx.fold import discard, fold, inner_graphs
+from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
+from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
@@ -65,7 +65,7 @@ def has_definition(node: onnx_ir.Node, opset: int) -> bool:
 
 def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> list[str]:
     """Replace the wanted nodes by one level of definition; give their operator types."""
-    nodes = [node for graph in model.graphs() for node in graph if wanted(node)]
+    nodes = [node for graph in all_graphs(model) for node in graph if wanted(node)]
     editor = Editor(model)
     expanded: list[str] = []
     for node in nodes:
@@ -158,7 +158,7 @@ def _fit(function: onnx_ir.Function, node: onnx_ir.Node, editor: Editor) -> None
 
 def _drop_unread(model: onnx_ir.Model) -> None:
     """Remove nodes of expansions that compute what was not asked for."""
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for node in reversed(list(graph)):
             if EXPANDED_FROM in node.metadata_props and not any(
                 output.uses() or output.is_graph_output() for output in node.outputs

@@ -17,7 +17,7 @@ import onnx_ir
 from numpy.typing import NDArray
 
 from netgrad.onnx.constants import FLOATS, Lifting
-from netgrad.onnx.edit import CONSTANT_MARK, constant_of
+from netgrad.onnx.edit import CONSTANT_MARK, constant_of, inner_graphs
 from netgrad.onnx.shapes import infer_shapes
 
 Array = NDArray[Any]
@@ -170,19 +170,6 @@ class _Folding:
                 continue
             waiting += [value.producer() for value in node.inputs if value is not None]
             discard(node)
-
-
-def inner_graphs(node: onnx_ir.Node) -> list[onnx_ir.Graph]:
-    """The graphs in a node's attributes (the branches of If, the body of Loop and Scan)."""
-    graphs: list[onnx_ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        if attribute.type == onnx_ir.AttributeType.GRAPH:
-            graphs.append(attribute.as_graph())
-        elif attribute.type == onnx_ir.AttributeType.GRAPHS:
-            graphs.extend(attribute.as_graphs())
-    return graphs
 
 
 def discard(node: onnx_ir.Node) -> None:

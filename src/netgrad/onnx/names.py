@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
-from netgrad.onnx.edit import Editor, graph_values
+from netgrad.onnx.edit import Editor, all_graphs, graph_values
 
 
 def name_nodes(model: onnx_ir.Model) -> list[str]:
@@ -16,7 +16,7 @@ def name_nodes(model: onnx_ir.Model) -> list[str]:
     editor = Editor(model)
     seen: set[str] = set()
     empty = repeated = 0
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for node in graph:
             if not node.name:
                 node.name = editor.fresh_node(node.op_type)
@@ -36,7 +36,7 @@ def name_inner_values(model: onnx_ir.Model) -> None:
     other.
     """
     editor = Editor(model)
-    graphs = list(model.graphs())
+    graphs = all_graphs(model)
     seen = {value.name for value in graph_values(graphs[0])}
     for graph in graphs[1:]:
         for value in graph_values(graph):

@@ -16,7 +16,7 @@ import onnx.helper
 import onnx_ir
 
 from netgrad.core.errors import InvalidModelError, MissingRule, UnsupportedOperatorError
-from netgrad.onnx.edit import CannotRewriteError, Editor, as_operator
+from netgrad.onnx.edit import CannotRewriteError, Editor, all_graphs, as_operator
 from netgrad.onnx.opset_forms import ADAPTERS as FORM_ADAPTERS
 from netgrad.onnx.opset_meanings import ADAPTERS as MEANING_ADAPTERS
 
@@ -46,7 +46,7 @@ def lift(model: onnx_ir.Model, lowest: int) -> list[str]:
         InvalidModelError: The model is of an opset that the installed ``onnx`` does not know.
     """
     opset = model.opset_imports.get("", lowest)
-    nodes = [node for graph in model.graphs() for node in graph if node.domain == ""]
+    nodes = [node for graph in all_graphs(model) for node in graph if node.domain == ""]
     target = max(lowest, opset, *(node.version or 0 for node in nodes), 0)
     if target > onnx.defs.onnx_opset_version():
         raise InvalidModelError(
@@ -67,7 +67,7 @@ def lift(model: onnx_ir.Model, lowest: int) -> list[str]:
             refused,
             hint="export the model with a later opset, if you can",
         )
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for node in graph:
             node.version = None
     actions = [f"lifted opset {opset} to {target}"] if opset < target else []

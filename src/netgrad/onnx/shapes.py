@@ -7,7 +7,7 @@ import onnx.shape_inference
 import onnx_ir
 
 from netgrad.onnx.carried import infer_carried
-from netgrad.onnx.edit import all_values
+from netgrad.onnx.edit import all_graphs, all_values
 from netgrad.onnx.ranks import imply_ranks
 
 _UNINFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
@@ -32,7 +32,7 @@ def infer_shapes(model: onnx_ir.Model) -> None:
     }
     inferred = _inferred(model)
     if inferred is None:  # perhaps because of what the model says of values in between
-        for graph in model.graphs():
+        for graph in all_graphs(model):
             for node in graph:
                 for output in node.outputs:
                     if not output.is_graph_output():
@@ -67,7 +67,7 @@ def infer_shapes_anew(model: onnx_ir.Model) -> None:
     inferred.
     """
     stated: list[tuple[onnx_ir.Value, onnx_ir.Shape]] = []
-    for graph in model.graphs():
+    for graph in all_graphs(model):
         for node in graph:
             for output in node.outputs:
                 if output.shape is not None:
