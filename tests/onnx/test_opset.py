@@ -155,7 +155,7 @@ def test_batch_normalization_in_training_mode_keeps_its_new_statistics() -> None
         ),
         (
             model(
-                [node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "", "", "z", ""], "n")],
+                [node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "", "", "z", "unread"], "n")],
                 dict(zip("xsbmv", [IMAGE, *CHANNELS], strict=True)),
                 ["y", "z"],
                 opset=9,
