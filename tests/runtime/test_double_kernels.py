@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,64 @@ def test_same_numbers_in_float64(
     x = np.random.default_rng(4).normal(size=shape).astype(np.float32)
     want = Session(model).run({"x": x})["y"]
     got = Session(with_double_kernels(to_float64(model))).run({"x": x.astype(np.float64)})["y"]
+    assert got.dtype == np.float64
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attributes"),
+    [
+        ([2, 3, 4, 5], [3, 2, 3, 2], {}),
+        ([2, 3, 4, 5], [3, 2, 3, 3], {"strides": [2, 3], "pads": [1, 0, 2, 1], "output_padding": [1, 2]}),
+        ([2, 4, 4, 5], [4, 3, 2, 3], {"group": 2, "dilations": [2, 1], "pads": [0, 1, 1, 0]}),
+        ([1, 2, 6], [2, 3, 4], {"strides": [3], "pads": [2, 3]}),
+    ],
+)
+def test_transposed_convolutions(shape: list[int], kernel: list[int], attributes: dict[str, Any]) -> None:
+    rng = np.random.default_rng(5)
+    weights = [
+        rng.normal(size=n).astype(np.float32) for n in (kernel, kernel[1] * attributes.get("group", 1))
+    ]
+    tensors = [numpy_helper.from_array(array, name) for array, name in zip(weights, "wb", strict=True)]
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], name="node", **attributes)
+    _same(node, {"x": rng.normal(size=shape)}, tensors)
+
+
+@pytest.mark.parametrize("factors", [(2, 3), (1, 4)])
+def test_magnifications(factors: tuple[int, int]) -> None:
+    scales = numpy_helper.from_array(np.array([1, 1, *factors], np.float32), "scales")
+    form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], name="node", **form)
+    _same(node, {"x": np.random.default_rng(6).normal(size=(2, 3, 4, 5))}, [scales])
+
+
+def test_steps_and_unpooling() -> None:
+    x = np.random.default_rng(7).normal(size=(2, 3, 2, 4))
+    _same(helper.make_node("HardSigmoid", ["x"], ["y"], name="node", alpha=0.7, beta=0.3), {"x": x})
+    places = np.arange(48).reshape(x.shape) * 4 + 1
+    unpool = helper.make_node(
+        "MaxUnpool", ["x", "places"], ["y"], name="node", kernel_shape=[2, 2], strides=[2, 2]
+    )
+    _same(unpool, {"x": x, "places": places})
+
+
+def _same(
+    node: onnx.NodeProto, feeds: dict[str, np.ndarray], initializers: Sequence[onnx.TensorProto] = ()
+) -> None:
+    """The node gives the same numbers in float32 and, rewritten, in float64."""
+    narrow = {k: v.astype(np.float32) if v.dtype == np.float64 else v for k, v in feeds.items()}
+    inputs = [
+        helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for k, v in narrow.items()
+    ]
+    graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name="y")], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    want = Session(model).run(narrow)["y"]
+    wide = with_double_kernels(to_float64(model))
+    assert node.op_type not in {rewritten.op_type for rewritten in wide.graph}
+    got = Session(wide).run(feeds)["y"]
     assert got.dtype == np.float64
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)

@@ -31,6 +31,7 @@ def with_double_kernels(model: ir.Model) -> ir.Model:
     Returns:
         The same model.
     """
+    _fold_casts(model)
     infer_shapes(model)  # the nodes of a gradient have no shapes of their own
     for node in list(model.graph):
         lowering = _LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -48,6 +49,26 @@ def with_double_kernels(model: ir.Model) -> ir.Model:
             model.graph, node, [node], list(tape.nodes), [node.outputs[0]], [result]
         )
     return model
+
+
+def _fold_casts(model: ir.Model) -> None:
+    """Turn, in place, casts of initializers into initializers: inference sees the scales of Resize then."""
+    graph = model.graph
+    for node in list(graph):
+        source = node.inputs[0] if node.op_type == "Cast" and node.inputs else None
+        if source is None or source.const_value is None or node.outputs[0].is_graph_output():
+            continue
+        old, dtype = node.outputs[0], ir.DataType(node.attributes["to"].as_int())
+        content = source.const_value.numpy().astype(dtype.numpy())
+        new = ir.Value(
+            name=old.name,
+            type=ir.TensorType(dtype),
+            shape=ir.Shape(content.shape),
+            const_value=ir.tensor(content, dtype=dtype, name=old.name),
+        )
+        old.replace_all_uses_with(new)
+        graph.remove(node, safe=True)
+        graph.register_initializer(new)
 
 
 class _Writer:
@@ -240,10 +261,7 @@ def _static(value: ir.Value) -> tuple[int, ...] | None:
 
 
 def _constant(value: ir.Value | None) -> Any:
-    """The content of an initializer, through a cast, or None."""
-    producer = None if value is None else value.producer()
-    if producer is not None and producer.op_type == "Cast":
-        value = producer.inputs[0]
+    """The content of an initializer, or None."""
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 
