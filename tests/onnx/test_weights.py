@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx import helper
 
+from netgrad.onnx.expand import expand
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.weights import initializer_roles, weight_names
 from tests.onnx.models import Array, model, node, normal
@@ -253,6 +255,20 @@ def test_a_running_statistic_is_no_weight_whatever_else_reads_it() -> None:
         nodes, {"s": normal(2, 3), "b": normal(3, 3), "m": np.ones(3, np.float32), "axes": np.array([1, 2])}
     )
     assert weight_names(prepare(proto).model) == ["s", "b"]
+
+
+def test_what_was_a_constant_stays_one_in_a_file() -> None:
+    nodes = [
+        node("Constant", [], ["gamma"], value_floats=[0.5]),
+        node("Mul", ["x", "gamma"], ["h"]),
+        node("Softplus", ["h"], ["y"]),
+    ]
+    prepared = prepare(_case(nodes, {})).model
+    expand(prepared, lambda n: n.op_type == "Softplus")
+    assert len(prepared.graph.initializers) > 1
+    again = prepare(onnx_ir.to_proto(prepared).SerializeToString()).model
+    assert list(again.graph.initializers) == list(prepared.graph.initializers)
+    assert weight_names(again) == []
 
 
 def test_weights_inside_branches_and_loops_are_found() -> None:
