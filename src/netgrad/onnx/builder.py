@@ -225,6 +225,16 @@ class Builder:
         assert isinstance(like, Value), "one operand is a value"
         return self.op(op_type, self.as_value(left, like), self.as_value(right, like))
 
+    def written(self, op: Operator, infos: Sequence[TensorInfo]) -> tuple[Value, ...]:
+        """Write an operator as it is, apart from the names of its outputs, whose types are given.
+
+        For operators that hold graphs, of which inference knows too little.
+        """
+        results = tuple(self.value(self._fresh(op.type), info) for info in infos)
+        names = tuple(result.name for result in results)
+        self.operators.append(Operator(op.type, op.inputs, names, op.attributes, op.domain, name=op.name))
+        return results
+
     def cast(self, x: Value, dtype: ir.DataType) -> Value:
         """``x`` with elements of type ``dtype``; ``x`` itself if it has them already."""
         return x if x.dtype == dtype else self.op("Cast", x, to=int(dtype))

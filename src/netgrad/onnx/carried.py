@@ -1,8 +1,8 @@
 """Shapes of what loops carry, which the standard's inference leaves open: they may change.
 
 Most don't. So it is assumed that a carried value keeps the shape that it has before the loop; if the body,
-inferred under this assumption, gives the same shape back, then it does, in every iteration. Dims that the body
-changes or loses are unknown. All loops of a model, nested ones too, are assumed and verified together.
+inferred under this assumption, gives the same shape back, then it does, in every iteration. Dims that the
+body changes or loses are unknown. All loops of a model, nested ones too, are assumed and verified together.
 """
 
 from __future__ import annotations

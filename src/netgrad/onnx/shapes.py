@@ -55,7 +55,11 @@ def _write_out_defaults(model: onnx_ir.Model) -> None:
     """Give STFT its default as an attribute: the standard's inference takes it for 0, but it is 1."""
     for graph in model.graphs():
         for node in graph:
-            if node.op_type == "STFT" and node.domain in ("", "ai.onnx") and "onesided" not in node.attributes:
+            if (
+                node.op_type == "STFT"
+                and node.domain in ("", "ai.onnx")
+                and "onesided" not in node.attributes
+            ):
                 node.attributes["onesided"] = onnx_ir.AttrInt64("onesided", 1)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
+from netgrad.onnx.body import Body
 
 Dim: TypeAlias = int | str | None
 """A size, a symbol that stands for one size throughout the model, or nothing known."""
@@ -114,20 +115,34 @@ def operator_of(node: ir.Node) -> Operator:
     """One node as a core operator.
 
     Values that the node's subgraphs capture are appended to its inputs, so that no use of a value is
-    hidden from the backward pass.
+    hidden from the backward pass; a graph among its attributes is given as a `Body`.
     """
     inputs = [name_of(value) for value in node.inputs]
-    inputs += [name_of(value) for value in captured_values(node)]
+    captured = tuple(name_of(value) for value in captured_values(node))
     attributes = {
-        name: attribute.value for name, attribute in node.attributes.items() if isinstance(attribute, ir.Attr)
+        name: _body_of(attribute.as_graph(), captured)
+        if attribute.type is ir.AttributeType.GRAPH
+        else attribute.value
+        for name, attribute in node.attributes.items()
+        if isinstance(attribute, ir.Attr)
     }
     return Operator(
         type=node.op_type,
-        inputs=tuple(inputs),
+        inputs=(*inputs, *captured),
         outputs=tuple(name_of(value) for value in node.outputs),
         attributes=attributes,
         domain="" if node.domain in ("", "ai.onnx") else node.domain,
         name=node.name or "",
+    )
+
+
+def _body_of(graph: ir.Graph, captured: tuple[str, ...]) -> Body:
+    return Body(
+        tuple(name_of(value) for value in graph.inputs),
+        tuple(name_of(value) for value in graph.outputs),
+        captured,
+        tuple(operators_of(graph)),
+        value_types(graph),
     )
 
 

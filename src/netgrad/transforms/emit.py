@@ -10,7 +10,9 @@ import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.attributes import attributes_key
+from netgrad.onnx.body import Body, captured_of, live
 from netgrad.onnx.provenance import Provenance, record
+from netgrad.onnx.view import TensorInfo, all_names
 
 
 class NameAuthority:
@@ -34,19 +36,6 @@ class NameAuthority:
         return name
 
 
-def live(operators: Sequence[Operator], wanted: Collection[str]) -> list[int]:
-    """Indices of the operators that contribute to ``wanted``, in order."""
-    needed = set(wanted)
-    kept: list[int] = []
-    for index in range(len(operators) - 1, -1, -1):
-        op = operators[index]
-        if any(name in needed for name in op.outputs if name):
-            kept.append(index)
-            needed.update(op.inputs)
-    kept.reverse()
-    return kept
-
-
 class Emitter:
     """Appends gradient operators to a graph.
 
@@ -64,12 +53,19 @@ class Emitter:
         self.values = dict(values)
         self.generated: set[ir.Node] = set()
         self._names = NameAuthority([*self.values, *(node.name for node in graph.all_nodes() if node.name)])
+        self._root = self
+        self._reserved: set[str] = set()
+        self._inner_names: NameAuthority | None = None  # of values in bodies, made for the first one
         self._constants: dict[Any, ir.Value] = {}
         self._written: dict[Any, Sequence[ir.Value]] = {}
         for node in graph:
             if node.op_type == "Shape" and len(node.outputs) == 1:
                 operands = tuple(node.inputs)
                 self._written[("Shape", "", operands, attributes_key(_plain(node)), 1)] = node.outputs
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Names that will be written to the graph: no value inside a body gets one of them."""
+        self._reserved.update(names)
 
     def emit(self, op: Operator, provenance: Provenance | None) -> None:
         """Write one operator (or find the equal one that stands already)."""
@@ -89,21 +85,60 @@ class Emitter:
     def _node(
         self, op: Operator, operands: Sequence[ir.Value | None], provenance: Provenance | None
     ) -> ir.Node:
-        outputs = [ir.Value(name=name) for name in op.outputs]
         stem = f"{provenance.forward_name}/grad" if provenance and provenance.forward_name else "grad"
+        name = self._root._names.unique(f"{stem}/{op.type}")
+        inside = len(captured_of(op))  # what the bodies read is no operand of the node
+        attributes = {
+            key: self._body(value, operands[len(operands) - inside :], f"{name}/{key}", provenance)
+            if isinstance(value, Body)
+            else value
+            for key, value in op.attributes.items()
+        }
         node = ir.Node(
             op.domain,
             op.type,
-            operands,
-            ir.convenience.convert_attributes(dict(op.attributes)),
-            outputs=outputs,
-            name=self._names.unique(f"{stem}/{op.type}"),
+            operands[: len(operands) - inside],
+            ir.convenience.convert_attributes(attributes),
+            outputs=[self._output(written) for written in op.outputs],
+            name=name,
         )
         if provenance is not None:
             record(node, provenance)
         self.graph.append(node)
         self.generated.add(node)
         return node
+
+    def _output(self, name: str) -> ir.Value:
+        return ir.Value(name=name)
+
+    def _body(
+        self, body: Body, captured: Sequence[ir.Value | None], name: str, provenance: Provenance | None
+    ) -> ir.Graph:
+        """A body as a graph; every value in it gets a name that is new in the whole model."""
+        root = self._root
+        if root._inner_names is None:
+            root._inner_names = NameAuthority([*all_names(root.graph), *root.values, *root._reserved])
+        inputs = [
+            _typed(root._inner_names.unique(f"{name}/{given}"), body.types.get(given, TensorInfo()))
+            for given in body.inputs
+        ]
+        graph = ir.Graph(inputs, [], nodes=[], name=name)
+        outer = {formal: value for formal, value in zip(body.captured, captured, strict=True) if value}
+        inner = _BodyEmitter(root, graph, {**outer, **dict(zip(body.inputs, inputs, strict=True))}, name)
+        for index in live(body.operators, body.outputs):
+            inner.emit(body.operators[index], provenance)
+        for written in body.outputs:
+            value = inner.values[written]
+            if value.producer() not in inner.generated or value in graph.outputs:
+                # An output must be written in the graph itself, and be listed once.
+                value = inner.copied(value)
+            info = body.types.get(written, TensorInfo())
+            if value.type is None and info.dtype is not None:
+                value.type = ir.TensorType(info.dtype)
+            if value.shape is None and info.shape is not None:  # a Scan needs at least the rank
+                value.shape = ir.Shape(info.shape)
+            graph.outputs.append(value)
+        return graph
 
     def _constant(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         content = np.asarray(tensor.numpy())
@@ -121,6 +156,42 @@ class Emitter:
         return value
 
 
+class _BodyEmitter(Emitter):
+    """Writes to a graph inside an operator; constants go to the main graph."""
+
+    def __init__(self, root: Emitter, graph: ir.Graph, values: Mapping[str, ir.Value], name: str) -> None:
+        super().__init__(graph, values)
+        self._root = root
+        self._name = name
+
+    def copied(self, value: ir.Value) -> ir.Value:
+        """``value`` under another name, written by this graph."""
+        copy = self._output("copy")
+        name = self._root._names.unique(f"{self._name}/copy")
+        node = ir.Node("", "Identity", [value], outputs=[copy], name=name)
+        self.graph.append(node)
+        self.generated.add(node)
+        return copy
+
+    def _output(self, name: str) -> ir.Value:
+        names = self._root._inner_names
+        assert names is not None, "made with the first body"
+        return ir.Value(name=names.unique(f"{self._name}/{name}") if name else "")
+
+    def _constant(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+        names = self._root._inner_names
+        assert names is not None, "made with the first body"
+        return self._root._constant(names.unique(f"{self._name}/{name}"), tensor)
+
+
+def _typed(name: str, info: TensorInfo) -> ir.Value:
+    return ir.Value(
+        name=name,
+        type=None if info.dtype is None else ir.TensorType(info.dtype),
+        shape=None if info.shape is None else ir.Shape(info.shape),
+    )
+
+
 def emit_all(
     emitter: Emitter,
     operators: Sequence[Operator],
@@ -128,6 +199,7 @@ def emit_all(
     provenance: Callable[[int], Provenance | None],
 ) -> None:
     """Write the operators that contribute to ``wanted``; ``provenance`` maps an index to its note."""
+    emitter.reserve(name for op in operators for name in op.outputs)
     for index in live(operators, wanted):
         emitter.emit(operators[index], provenance(index))
 

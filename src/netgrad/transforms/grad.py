@@ -10,10 +10,11 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from netgrad.core.backward import BackwardPass, backward_pass
+from netgrad.core.backward import backward_pass
 from netgrad.core.errors import InvalidArgumentError, NetgradWarning
 from netgrad.core.operator import Operator
-from netgrad.onnx.expand import expand
+from netgrad.core.result import BackwardPass
+from netgrad.onnx.expand import EXPANDED_FROM, expand
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
@@ -22,7 +23,7 @@ from netgrad.onnx.rules.singular import singularities
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
-from netgrad.onnx.view import all_names, operators_of, value_types, values_of
+from netgrad.onnx.view import all_names, operators_of, subgraphs, value_types, values_of
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
@@ -180,8 +181,20 @@ def _expand_composites(
     rules = OnnxRules(value_types(model.graph, wrt), model.opset_imports[""], overrides)
     active = _between(model.graph, wrt, targets)
 
+    def on_path(node: ir.Node) -> bool:
+        return any(output.name in active for output in node.outputs)
+
+    # A node in a branch or a loop counts as on the path if the If or the Loop is.
+    inside = {
+        id(inner)
+        for node in model.graph
+        if on_path(node)
+        for graph in subgraphs(node)
+        for inner in (graph, *graph.subgraphs())
+    }
+
     def wanted(node: ir.Node) -> bool:
-        if not any(output.name in active for output in node.outputs):
+        if not on_path(node) and id(node.graph) not in inside and EXPANDED_FROM not in node.metadata_props:
             return False
         domain = "" if node.domain == "ai.onnx" else node.domain
         return rules.declaration(Operator(node.op_type, domain=domain)) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
@@ -11,6 +11,9 @@ from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_default, schema_of
+
+if TYPE_CHECKING:
+    from netgrad.onnx.rules.source import OnnxRules
 
 
 def unsupported_form(op: Operator, why: str, hint: str | None = None) -> UnsupportedOperatorError:
@@ -30,6 +33,7 @@ class RuleContext:
         inputs: Its inputs as values; None for one that is left out.
         outputs: Its outputs as values; None for one that is left out.
         builder: Writes the gradient's operators.
+        rules: The rules that this one is part of, for operators inside this one.
         exposed: Whether the output's cotangent may be infinite, so that a mask of zeros must select instead
             of multiply (see `netgrad.onnx.rules.singular`).
         vanishing: Whether the output ends in a denominator, so that it has no influence where it is infinite.
@@ -42,6 +46,7 @@ class RuleContext:
         outputs: Sequence[Value | None],
         wanted: Sequence[bool],
         builder: Builder,
+        rules: OnnxRules,
         exposed: bool = False,
         vanishing: bool = False,
     ) -> None:
@@ -49,6 +54,7 @@ class RuleContext:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.builder = builder
+        self.rules = rules
         self.exposed = exposed
         self.vanishing = vanishing
         self._wanted = tuple(wanted)

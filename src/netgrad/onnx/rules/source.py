@@ -11,7 +11,13 @@ from netgrad.onnx.builder import Builder, Value, same_shape
 from netgrad.onnx.infer import attribute_default, schema_of
 from netgrad.onnx.rules.context import RuleContext, unsupported_form
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
-from netgrad.onnx.rules.singular import NOWHERE, Singularities, may_be_singular, without_spurious_nan
+from netgrad.onnx.rules.singular import (
+    NOWHERE,
+    Singularities,
+    may_be_singular,
+    singularities,
+    without_spurious_nan,
+)
 from netgrad.onnx.view import FLOATING, TensorInfo
 
 # Attributes that change how an operator runs, not what it computes.
@@ -38,11 +44,17 @@ class OnnxRules:
         self.types = types
         self.opset = opset
         self.singular = singular
+        self._overrides = overrides
         self._declarations = {**declarations(), **(overrides or {})}
 
     def declaration(self, op: Operator) -> Declaration | None:
         """What is declared of the operator's type, or None."""
         return self._declarations.get((op.domain, op.type))
+
+    def inside(self, operators: Sequence[Operator], types: Mapping[str, TensorInfo]) -> OnnxRules:
+        """The same rules for operators inside an operator, which read values of their own besides."""
+        known = {**self.types, **types}
+        return OnnxRules(known, self.opset, self._overrides, singularities(operators, known))
 
     # ---- RuleSource ---------------------------------------------------------------------------------
 
@@ -125,6 +137,7 @@ class OnnxRules:
             [self._value(builder, name) for name in op.outputs],
             wanted,
             builder,
+            self,
             exposed=op.outputs[0] in self.singular.exposed,
             vanishing=op.outputs[0] in self.singular.vanishing,
         )

@@ -68,7 +68,7 @@ piecewise_constant(
 # ---- not implemented ---------------------------------------------------------------------------------
 
 not_implemented(
-    *("If", "Loop", "Scan", "SequenceMap"),
+    "SequenceMap",
     reason="a gradient would have to go through the graphs inside it",
 )
 not_implemented("LinearAttention", reason="its definition is a Scan, which has no rule yet")

@@ -1,0 +1,313 @@
+"""The backward pass of a graph inside an operator, and the writing of operators that hold graphs.
+
+The gradient of an operator with bodies (If, Loop, Scan) is again an operator with bodies. Each of its bodies
+computes one body of the forward operator again, from what that body read, and then its backward pass. So
+nothing has to be handed out of a branch that may never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from netgrad.core.backward import backward_pass
+from netgrad.core.operator import Operator
+from netgrad.onnx.body import Body, bodies, captured_of, live
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.infer import infer_node
+from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.source import OnnxRules
+from netgrad.onnx.rules.vocabulary import OnnxVocabulary
+from netgrad.onnx.view import TensorInfo
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+class Draft:
+    """One body of a gradient operator while it is written.
+
+    Args:
+        op: The forward operator.
+        body: The body of it that is differentiated.
+        reads: Formal names under which the draft reads values from outside, shared by all drafts of one
+            gradient operator; what the forward body reads is among them.
+
+    Attributes:
+        builder: Writes what comes before and after the backward pass.
+        inputs: Names of the inputs of the draft.
+        outputs: Names of its outputs.
+        types: What is known of every value in it, by name.
+    """
+
+    def __init__(self, op: RuleContext, body: Body, reads: Reads) -> None:
+        self._op = op
+        self._body = body
+        self._reads = reads
+        self.builder = Builder(op.builder.opset, reads.fresh("gradient"))
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self.types: dict[str, TensorInfo] = dict(body.types)
+        self._operators: list[Operator] = []
+        self._forward = 0
+
+    def input(self, name: str, info: TensorInfo) -> Value:
+        """A new input of the draft."""
+        self.inputs.append(name)
+        self.types[name] = info
+        return self.builder.value(name, info)
+
+    def output(self, gradient: Value | None, like: str) -> None:
+        """Give out the gradient of the value ``like``: zeros where there is none."""
+        primal = self.value(like)
+        result = self.builder.zeros_like(primal) if gradient is None else gradient
+        self.outputs.append(result.name)
+        self.types[result.name] = plain(primal.info)
+
+    def value(self, name: str) -> Value:
+        """A value that the draft computes or reads."""
+        info = self.types.get(name)
+        return self.builder.value(name, self._reads.info(name) if info is None else info)
+
+    def define(self, name: str, op_type: str, inputs: Iterable[Value], **attributes: int) -> None:
+        """Give a value of the forward body its content, before the backward pass is written."""
+        self._flush()
+        names = tuple(value.name for value in inputs)
+        self._operators.append(Operator(op_type, names, (name,), attributes))
+
+    def differentiate(self, cotangents: Mapping[str, Value], wrt: Collection[str]) -> dict[str, Value]:
+        """Write the forward body and its backward pass.
+
+        Args:
+            cotangents: Output of the forward body to its cotangent (see `arrive`).
+            wrt: Names to differentiate by.
+
+        Returns:
+            The gradients; names without influence are missing.
+        """
+        self._flush()
+        targets = {output: self._reads.fresh(f"target_{k}") for k, output in enumerate(cotangents)}
+        # One operator more per output: a body may give a value twice, or one that it was given.
+        operators = [*self._body.operators]
+        operators += [Operator("Identity", (output,), (target,)) for output, target in targets.items()]
+        known = {**{name: self._reads.info(name) for name in self._reads.names}, **self.types}
+        for output, target in targets.items():
+            info = known.get(output, TensorInfo())
+            known[target] = TensorInfo(info.dtype, info.shape)
+        for output, cotangent in cotangents.items():
+            known.setdefault(cotangent.name, known.get(output, TensorInfo()))
+        rules = self._op.rules.inside(operators, known)
+        operators, added = _with_needed_outputs(operators, rules, wrt, targets.values(), self._reads)
+        if added:
+            self.types.update(added)
+            rules = self._op.rules.inside(operators, {**known, **added})
+        result = backward_pass(
+            operators,
+            {targets[output]: cotangent.name for output, cotangent in cotangents.items()},
+            rules,
+            wrt=wrt,
+            accumulation="auto",
+            vocabulary=OnnxVocabulary(rules.types, rules.opset),
+            single_assignment=True,
+            reserved=self._reads.taken,
+        )
+        self._operators += operators
+        self._forward = len(self._operators)
+        self._check_random(result.operators)
+        self._operators += result.operators
+        self._reads.taken.update(name for op in result.operators for name in op.outputs)
+        gradients: dict[str, Value] = {}
+        for name in wrt:
+            gradient = result.gradients.get(name)
+            if gradient is not None:
+                info = known.get(name, TensorInfo())
+                found = self.builder.value(str(gradient), TensorInfo(info.dtype, info.shape))
+                found.shape_owner = name
+                gradients[name] = found
+        return gradients
+
+    def _check_random(self, backward: Sequence[Operator]) -> None:
+        """Refuse a body whose backward pass needs a random number that was drawn in the forward run."""
+        everything = [*self._operators, *backward]
+        for index in live(everything, {name for op in backward for name in op.outputs}):
+            if (
+                index < self._forward
+                and (drawn := _random(everything[index], self._op.rules.types)) is not None
+            ):
+                raise self._op.refuse(
+                    f"the backward pass computes the graph inside it again, and {drawn.type} "
+                    f"'{drawn.name}' would draw other numbers",
+                    "draw the numbers outside and let the graph read them; export dropout in inference mode",
+                )
+
+    def _flush(self) -> None:
+        self._operators += self.builder.operators
+        self.builder.operators.clear()
+
+    def finish(self) -> tuple[list[Operator], set[str]]:
+        """The operators that its outputs need, and all names that these and the outputs read."""
+        self._flush()
+        kept = [self._operators[index] for index in live(self._operators, self.outputs)]
+        read = {name for op in kept for name in op.inputs if name}
+        return kept, read | set(self.outputs)
+
+
+class Reads:
+    """What the bodies of one gradient operator read from outside, by the names they use for it.
+
+    Attributes:
+        names: Formal name to the value outside; None for one that is not known yet.
+        taken: Names that a new one must differ from.
+    """
+
+    def __init__(self, op: RuleContext) -> None:
+        captured = captured_of(op.operator)
+        explicit = len(op.inputs) - len(captured)
+        self.names: dict[str, Value | None] = dict(zip(captured, op.inputs[explicit:], strict=True))
+        self.taken = {name for body in bodies(op.operator) for name in _names_in(body)} | set(captured)
+        self._infos: dict[str, TensorInfo] = {}
+
+    def fresh(self, wish: str) -> str:
+        """A name that no value in the bodies has."""
+        name, count = wish, 0
+        while name in self.taken:
+            count += 1
+            name = f"{wish}_{count}"
+        self.taken.add(name)
+        return name
+
+    def add(self, wish: str, value: Value | None, info: TensorInfo | None = None) -> str:
+        """Read one more value from outside; ``info`` is what is known of it inside."""
+        name = self.fresh(wish)
+        self.names[name] = value
+        if info is not None:
+            self._infos[name] = info
+        return name
+
+    def info(self, name: str) -> TensorInfo:
+        """What is known of a value from outside."""
+        value = self.names.get(name)
+        return self._infos.get(name, TensorInfo() if value is None else value.info)
+
+
+def write(
+    op: RuleContext,
+    op_type: str,
+    explicit: Sequence[Value | None],
+    drafts: Mapping[str, Draft],
+    reads: Reads,
+    infos: Sequence[TensorInfo],
+    **attributes: object,
+) -> tuple[Value, ...]:
+    """Write the gradient operator.
+
+    Args:
+        op: The forward operator.
+        op_type: Type of the gradient operator.
+        explicit: Its inputs.
+        drafts: Attribute name to body.
+        reads: What the bodies read from outside; by now all of it that is read must be known.
+        infos: Types of its outputs.
+        attributes: Its other attributes; None means: leave it at its default.
+    """
+    finished = {name: draft.finish() for name, draft in drafts.items()}
+    read = set().union(*(names for _, names in finished.values()))
+    captured = {name: value for name, value in reads.names.items() if name in read}
+    assert None not in captured.values(), "what is read is known"
+    formal = tuple(captured)
+    made = {
+        name: Body(tuple(draft.inputs), tuple(draft.outputs), formal, tuple(finished[name][0]), draft.types)
+        for name, draft in drafts.items()
+    }
+    names = [value.name if value is not None else "" for value in (*explicit, *captured.values())]
+    given = {name: value for name, value in attributes.items() if value is not None}
+    return op.builder.written(Operator(op_type, names, (), {**made, **given}), infos)
+
+
+def influenced(operators: Sequence[Operator], rules: OnnxRules, sources: Collection[str]) -> set[str]:
+    """``sources`` and all that they influence differentiably."""
+    found = set(sources)
+    for op in operators:
+        if found.isdisjoint(op.inputs):
+            continue
+        blocked = rules.blocked_inputs(op)
+        if any(name in found and k not in blocked for k, name in enumerate(op.inputs)):
+            found.update(name for name in op.outputs if name)
+    return found
+
+
+def needed(operators: Sequence[Operator], rules: OnnxRules, targets: Collection[str]) -> set[str]:
+    """``targets`` and all that influences them differentiably."""
+    found = set(targets)
+    for op in reversed(operators):
+        if not found.isdisjoint(op.outputs):
+            blocked = rules.blocked_inputs(op)
+            found.update(name for k, name in enumerate(op.inputs) if name and k not in blocked)
+    return found
+
+
+def _names_in(body: Body) -> set[str]:
+    names = {*body.inputs, *body.outputs}
+    for op in body.operators:
+        names.update(op.inputs, op.outputs)
+    return names
+
+
+def _with_needed_outputs(
+    operators: Sequence[Operator],
+    rules: OnnxRules,
+    wrt: Collection[str],
+    targets: Collection[str],
+    reads: Reads,
+) -> tuple[list[Operator], dict[str, TensorInfo]]:
+    """The operators with the optional outputs that rules on the active path read, and those outputs."""
+    active = influenced(operators, rules, wrt) & needed(operators, rules, targets)
+    result: list[Operator] = []
+    added: dict[str, TensorInfo] = {}
+    for op in operators:
+        count = 0 if active.isdisjoint(op.outputs) else rules.needed_outputs(op)
+        outputs = list(op.outputs) + [""] * (count - len(op.outputs))
+        absent = [k for k in range(count) if not outputs[k]]
+        if absent:
+            inputs = [rules.types.get(name, TensorInfo()) if name else None for name in op.inputs]
+            infos = infer_node(op.type, op.domain, rules.opset, inputs, op.attributes, len(outputs))
+            for k in absent:
+                outputs[k] = reads.fresh(f"{outputs[0] or op.type}_output_{k}")
+                added[outputs[k]] = infos[k]
+            op = replace(op, outputs=tuple(outputs))
+        result.append(op)
+    return result, added
+
+
+def _random(op: Operator, types: Mapping[str, TensorInfo]) -> Operator | None:
+    """The operator that draws random numbers: ``op`` itself, one inside it, or None."""
+    if op.type in _RANDOM and not op.domain:
+        return op
+    if op.type == "Dropout" and len(op.inputs) > 2 and op.inputs[2]:
+        training = types.get(op.inputs[2], TensorInfo()).constant
+        if training is None or bool(training):
+            return op
+    for body in bodies(op):
+        for inner in body.operators:
+            found = _random(inner, {**types, **body.types})
+            if found is not None:
+                return found
+    return None
+
+
+def arrive(cotangents: dict[str, Value], name: str, cotangent: Value) -> None:
+    """Add a cotangent to those of the forward body's outputs; a body may give one value several times."""
+    cotangents[name] = cotangents[name] + cotangent if name in cotangents else cotangent
+
+
+def plain(info: TensorInfo) -> TensorInfo:
+    """The same without content: what is known of a value that may change."""
+    return TensorInfo(info.dtype, info.shape)
+
+
+def index_type() -> TensorInfo:
+    """A 0-d int64."""
+    return TensorInfo(ir.DataType.INT64, ())

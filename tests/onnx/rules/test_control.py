@@ -1,0 +1,387 @@
+"""Gradients through the graphs inside If, Loop and Scan: a table of models against central differences."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import parser
+
+from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.transforms.grad import grad
+from tests.onnx.rules.table import (
+    TOLERANCE,
+    Arrays,
+    central_differences,
+    disagreement,
+    gradient_model,
+    run_gradient,
+    runner,
+)
+
+_HEAD = '<ir_version: 10, opset_import: ["": 18]> '
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model with subgraphs.
+
+    Attributes:
+        note: What it is there for; its name.
+        text: Its graph, in ONNX's text form.
+        shapes: Shapes of the inputs that are differentiated; their content is random.
+        settings: The other inputs.
+        symbolic: False where the model itself needs static dims.
+        weights: Initializers to differentiate by as well.
+    """
+
+    note: str
+    text: str
+    shapes: Mapping[str, Sequence[int]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    symbolic: bool = True
+    weights: Sequence[str] = ()
+
+    @property
+    def types(self) -> set[str]:
+        return {name for name in ("If", "Loop", "Scan") if re.search(rf"\b{name}\s*\(", self.text)}
+
+    @cached_property
+    def point(self) -> Arrays:
+        rng = np.random.default_rng(zlib.crc32(self.note.encode()))
+        drawn = {name: np.asarray(np.round(rng.normal(size=shape), 2)) for name, shape in self.shapes.items()}
+        return {**drawn, **{name: np.asarray(value) for name, value in self.settings.items()}}
+
+    @property
+    def wrt(self) -> list[str]:
+        return [*self.shapes, *self.weights]
+
+    def build(self, *, symbolic: bool = False, single: bool = False) -> onnx.ModelProto:
+        text = _HEAD + self.text
+        model = parser.parse_model(text.replace("double", "float") if single else text)
+        if symbolic:
+            for value in model.graph.input:
+                for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                    dim.dim_param = f"{value.name}_{axis}"
+            for value in model.graph.output:
+                for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                    dim.dim_param = f"{value.name}_{axis}"
+        return model
+
+
+_IF = """
+g (double[2,3] x, double[3,2] w, bool c) => (double[2,2] y) {
+  h = Tanh(x)
+  s = If(c) <then_branch = t () => (double[2,2] a) { m = MatMul(h, w) a = Sin(m) },
+             else_branch = e () => (double[2,2] b) { q = Mul(h, h) n = MatMul(q, w) b = Exp(n) }>
+  y = Mul(s, s)
+}"""
+_IF_ONE_SIDED = """
+g (double[2,3] x, double[3] w, bool c) => (double[2,3] y, double[2,3] z) {
+  h = Sin(x)
+  y, z = If(c) <then_branch = t () => (double[2,3] a, double[2,3] d) { a = Mul(h, w) d = Exp(h) },
+                else_branch = e () => (double[2,3] b, double[2,3] f) { b = Cos(h) f = Identity(b) }>
+}"""
+_IF_NESTED = """
+g (double[2,3] x, double[2,3] w, bool c, bool d) => (double[2,3] y) {
+  y = If(c) <
+    then_branch = t () => (double[2,3] a) {
+      h = Mul(x, w)
+      r = If(d) <then_branch = tt () => (double[2,3] aa) { k = Sin(h) aa = Mul(k, w) },
+                 else_branch = te () => (double[2,3] ab) { ab = Mul(h, h) }>
+      a = Mul(r, x) },
+    else_branch = e () => (double[2,3] b) { b = Exp(w) }>
+}"""
+_IF_WEIGHTS = """
+g (double[2,3] x, bool c) => (double[2,2] y)
+<double[3,2] v = {0.5, -0.25, 1.5, 0.75, -1.0, 0.3}> {
+  y = If(c) <
+    then_branch = t () => (double[2,2] a) <double[3,2] u = {0.1, 0.2, -0.3, 0.4, 0.5, -0.6}> {
+      two = Constant<value = double[2,2] {2.0, 1.0, 0.5, -1.0}>()
+      m = MatMul(x, u) n = MatMul(m, two) a = Sin(n) },
+    else_branch = e () => (double[2,2] b) { k = MatMul(x, v) b = Tanh(k) }>
+}"""
+_IF_COMPOSITE = """
+g (double[2,3] x, double[3] w, bool c) => (double[2,3] y) {
+  y = If(c) <then_branch = t () => (double[2,3] a) { h = Mul(x, w) a = HardSwish(h) },
+             else_branch = e () => (double[2,3] b) { b = PRelu(x, w) }>
+}"""
+_IF_POOL = """
+g (double[1,2,4,6] x, bool c) => (double[1,2,p,q] y) {
+  y = If(c) <then_branch = t () => (double[1,2,2,3] a) { a = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) },
+             else_branch = e () => (double[1,2,4,6] b) { b = Mul(x, x) }>
+}"""
+_LOOP = """
+g (double[2,3] x, double[3,3] w, int64 n) => (double[2,3] y) {
+  go = Constant<value = bool {1}>()
+  h = Tanh(x)
+  s = Loop(n, go, h) <body = b (int64 i, bool c, double[2,3] v) => (bool o, double[2,3] r) {
+    o = Identity(c) m = MatMul(v, w) r = Sin(m) }>
+  y = Mul(s, s)
+}"""
+_LOOP_NO_SHAPES = """
+g (double[2,3] x, double[3,3] w, int64 n) => (double[2,3] y, double[k,2,3] z) {
+  s, z = Loop(n, , x) <body = b (int64 i, bool c, double[] v) => (bool o, double[] r, double[] q) {
+    o = Identity(c) m = MatMul(v, w) r = Sin(m) q = Mul(r, v) }>
+  y = Mul(s, s)
+}"""
+_LOOP_CONDITION = """
+g (double[3] x, double[3] w) => (double[3] y, double[k,3] z) {
+  go = Constant<value = bool {1}>()
+  limit = Constant<value = double {6.0}>()
+  y, z = Loop(, go, x) <body = b (int64 i, bool c, double[3] v) => (bool o, double[3] r, double[3] q) {
+    e = Exp(w) f = Add(v, e) r = Add(f, e) q = Mul(r, v)
+    a = ReduceMax<keepdims=0>(r) o = Less(a, limit) }>
+}"""
+_LOOP_BOTH = """
+g (double[6] u, double w, int64 n) => (double[k] z) {
+  go = Constant<value = bool {1}>()
+  three = Constant<value = int64 {2}>()
+  z = Loop(n, go) <body = b (int64 i, bool c) => (bool o, double q) {
+    e = Gather(u, i) s = Mul(e, e) q = Mul(s, w) o = Less(i, three) }>
+}"""
+_LOOP_STATES = """
+g (double[2,2] x, double[2] s, double[2] unused, int64 n) => (double[2,2] y, double[2] z, int64 count) {
+  go = Constant<value = bool {1}>()
+  zero = Constant<value = int64 {1}>()
+  y, z, count, k = Loop(n, go, x, s, zero, unused) <
+    body = b (int64 i, bool c, double[2,2] v, double[2] t, int64 j, double[2] p)
+           => (bool o, double[2,2] v2, double[2] t2, int64 j2, double[2] p2) {
+      o = Identity(c) f = CastLike(j, t) v2 = Mul(v, t) u = Sin(t) t2 = Mul(u, f)
+      j2 = Add(j, i) p2 = Floor(p) }>
+}"""
+_LOOP_SWAP = """
+g (double[3] a, double[3] b, int64 n) => (double[3] y, double[3] z, double[k,3] q) {
+  go = Constant<value = bool {1}>()
+  y, z, q = Loop(n, go, a, b) <body = l (int64 i, bool c, double[3] u, double[3] v)
+      => (bool o, double[3] r, double[3] s, double[3] t) {
+    o = Identity(c) r = Identity(v) s = Mul(u, v) t = Identity(u) }>
+}"""
+_LOOP_NESTED = """
+g (double[2,3] x, double[2,3] w, int64 n) => (double[2,3] y) {
+  go = Constant<value = bool {1}>()
+  y = Loop(n, go, x) <body = b (int64 i, bool c, double[2,3] v) => (bool o, double[2,3] r) {
+    o = Identity(c) j = Add(i, i)
+    s = Loop(j, c, v) <body = bb (int64 ii, bool cc, double[2,3] vv) => (bool oo, double[2,3] rr) {
+      oo = Identity(cc) mm = Mul(vv, w) rr = Sin(mm) }>
+    r = Mul(s, v) }>
+}"""
+_IF_LOOP_IF = """
+g (double[3] x, double[3] w, bool d) => (double[3] y) {
+  n = Constant<value = int64 {4}>()
+  two = Constant<value = int64 {2}>()
+  y = If(d) <
+    then_branch = t () => (double[3] a) {
+      s = Loop(n, d, x) <body = b (int64 i, bool c, double[3] v) => (bool o, double[3] r) {
+        o = Identity(c) early = Less(i, two)
+        r = If(early) <then_branch = tt () => (double[3] aa) { m = Mul(v, w) aa = Sin(m) },
+                       else_branch = te () => (double[3] ab) { ab = Identity(v) }> }>
+      a = Mul(s, s) },
+    else_branch = e () => (double[3] f) { f = Mul(x, w) }>
+}"""
+_SCAN = """
+g (double[2,3] x, double[3,3] w, double[4,2,3] u) => (double[2,3] y, double[4,2,3] z) {
+  y, z = Scan(x, u) <num_scan_inputs=1,
+    body = b (double[2,3] v, double[2,3] e) => (double[2,3] r, double[2,3] s) {
+      m = MatMul(v, w) p = Add(m, e) r = Sin(p) s = Mul(v, p) }>
+}"""
+_SCAN_PLACES = """
+g (double[2,3] x, double[3,3] w, double[2,4,3] u, double[4,2,3] q)
+  => (double[2,3] y, double[2,4,3] z, double[4,2,3] k) {
+  y, z, k = Scan(x, u, q) <num_scan_inputs=2, scan_input_axes=[1,0], scan_input_directions=[0,1],
+    scan_output_axes=[-2,0], scan_output_directions=[1,0],
+    body = b (double[2,3] v, double[2,3] e, double[2,3] f) => (double[2,3] r, double[2,3] s, double[2,3] t) {
+      m = MatMul(v, w) p = Add(m, e) r = Sin(p) s = Mul(v, p) t = Mul(p, f) }>
+}"""
+_SCAN_STATES = """
+g (double[2] a, double[3] b, double[5,3] u) => (double[2] y, double[3] z) {
+  y, z = Scan(a, b, u) <num_scan_inputs=1,
+    body = l (double[2] p, double[3] q, double[3] e) => (double[2] p2, double[3] q2) {
+      s = ReduceSum<keepdims=0>(e) p2 = Mul(p, s) t = Mul(q, e) q2 = Tanh(t) }>
+}"""
+_SCAN_NO_STATE = """
+g (double[4,2] u, double[2] w) => (double[4,2] z) {
+  z = Scan(u) <num_scan_inputs=1, body = l (double[2] e) => (double[2] s) { m = Mul(e, w) s = Sin(m) }>
+}"""
+_SCAN_IF = """
+g (double[3] x, double[4,3] u, double[3] w, bool c) => (double[3] y) {
+  y = Scan(x, u) <num_scan_inputs=1, body = l (double[3] v, double[3] e) => (double[3] r) {
+    t = ReduceSum<keepdims=0>(e) zero = Constant<value = double {0.0}>() up = Greater(t, zero)
+    r = If(up) <then_branch = tb () => (double[3] a) { m = Mul(v, w) a = Sin(m) },
+                else_branch = eb () => (double[3] b) { b = Mul(v, e) }> }>
+}"""
+
+MODELS = [
+    *(
+        Model(f"If {branch} {c}", text, shapes, {"c": c}, symbolic)
+        for c in (True, False)
+        for branch, text, shapes, symbolic in [
+            ("of captured values", _IF, {"x": (2, 3), "w": (3, 2)}, True),
+            ("that leaves a value out in one branch", _IF_ONE_SIDED, {"x": (2, 3), "w": (3,)}, True),
+            ("with a composite", _IF_COMPOSITE, {"x": (2, 3), "w": (3,)}, True),
+            ("with outputs of two shapes", _IF_POOL, {"x": (1, 2, 4, 6)}, True),
+        ]
+    ),
+    *(
+        Model(f"If with weights inside {c}", _IF_WEIGHTS, {"x": (2, 3)}, {"c": c}, weights=("u", "v"))
+        for c in (True, False)
+    ),
+    *(
+        Model(f"If in If {c} {d}", _IF_NESTED, {"x": (2, 3), "w": (2, 3)}, {"c": c, "d": d})
+        for c, d in [(True, True), (True, False), (False, True)]
+    ),
+    *(Model(f"Loop {n} times", _LOOP, {"x": (2, 3), "w": (3, 3)}, {"n": np.int64(n)}) for n in (0, 1, 4)),
+    Model("Loop without shapes", _LOOP_NO_SHAPES, {"x": (2, 3), "w": (3, 3)}, {"n": np.int64(3)}),
+    Model("Loop that its condition ends", _LOOP_CONDITION, {"x": (3,), "w": (3,)}),
+    Model("Loop that its condition ends first", _LOOP_BOTH, {"u": (6,), "w": ()}, {"n": np.int64(6)}),
+    Model("Loop that its trip count ends first", _LOOP_BOTH, {"u": (6,), "w": ()}, {"n": np.int64(2)}),
+    Model(
+        "Loop with several carried values",
+        _LOOP_STATES,
+        {"x": (2, 2), "s": (2,), "unused": (2,)},
+        {"n": np.int64(3)},
+    ),
+    Model("Loop that passes values on", _LOOP_SWAP, {"a": (3,), "b": (3,)}, {"n": np.int64(3)}),
+    Model("Loop in Loop", _LOOP_NESTED, {"x": (2, 3), "w": (2, 3)}, {"n": np.int64(3)}),
+    *(Model(f"If in Loop in If {d}", _IF_LOOP_IF, {"x": (3,), "w": (3,)}, {"d": d}) for d in (True, False)),
+    Model("Scan", _SCAN, {"x": (2, 3), "w": (3, 3), "u": (4, 2, 3)}),
+    Model(
+        "Scan along other axes and directions",
+        _SCAN_PLACES,
+        {"x": (2, 3), "w": (3, 3), "u": (2, 4, 3), "q": (4, 2, 3)},
+    ),
+    Model("Scan with two states", _SCAN_STATES, {"a": (2,), "b": (3,), "u": (5, 3)}),
+    Model("Scan without state", _SCAN_NO_STATE, {"u": (4, 2), "w": (2,)}),
+    Model("If in Scan", _SCAN_IF, {"x": (3,), "u": (4, 3), "w": (3,)}, {"c": True}),
+]
+_BY_NAME = pytest.mark.parametrize("model", MODELS, ids=[model.note.replace(" ", "_") for model in MODELS])
+
+
+def _cotangents(outputs: Mapping[str, np.ndarray]) -> Arrays:
+    rng = np.random.default_rng(5)
+    return {
+        name: np.asarray(np.round(rng.normal(size=array.shape), 2))
+        for name, array in outputs.items()
+        if array.dtype.kind == "f"
+    }
+
+
+def _with_weights_fed(model: Model, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, Arrays]:
+    """The model with its weights as inputs, so that differences can move them, and a point of it all."""
+    copy, point = onnx.ModelProto(), dict(model.point)
+    copy.CopyFrom(proto)
+    graphs = [copy.graph, *(a.g for node in copy.graph.node for a in node.attribute if a.HasField("g"))]
+    for graph in graphs:
+        for tensor in [t for t in graph.initializer if t.name in model.weights]:
+            point[tensor.name] = onnx.numpy_helper.to_array(tensor)
+            graph.initializer.remove(tensor)
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            copy.graph.input.append(info)
+    return copy, point
+
+
+def _compare(want: Arrays, got: Arrays, dtype: str) -> None:
+    for name, expected in want.items():
+        wrong = disagreement(expected, got[name], TOLERANCE[dtype])
+        assert not wrong, f"gradient of {name}: {wrong}"
+
+
+@_BY_NAME
+def test_gradient_agrees_with_central_differences(model: Model) -> None:
+    proto = model.build()
+    free, point = _with_weights_fed(model, proto)
+    run = runner(free)
+    cotangents = _cotangents(run(point))
+    want = central_differences(run, point, cotangents, model.wrt)
+    assert any(np.any(gradient) for gradient in want.values())
+    for single, symbolic in [(False, False), (False, True), (True, False)]:
+        if symbolic and not model.symbolic:
+            continue
+        dtype = "float32" if single else "float64"
+        built = model.build(symbolic=symbolic, single=single)
+        fed = {k: v.astype(dtype) if v.dtype == np.float64 else v for k, v in model.point.items()}
+        got = run_gradient(gradient_model(built, model.wrt, list(cotangents)), fed, cotangents, dtype)
+        assert all(array.dtype == dtype for array in got.values())
+        _compare(want, got, dtype)
+
+
+@_BY_NAME
+def test_second_order_agrees_with_central_differences_of_the_gradient(model: Model) -> None:
+    proto = model.build()
+    cotangents = _cotangents(runner(proto)(model.point))
+    first = gradient_model(proto, model.wrt, list(cotangents))
+    gradients = [first.outputs[name] for name in model.wrt]
+    run = runner(ir.to_proto(first.model))
+    point = {**model.point, **{first.seeds[name]: array for name, array in cotangents.items()}}
+    again = [*model.shapes, *first.seeds.values()]
+    needed = {value.name for value in first.model.graph.inputs}
+    point = {name: array for name, array in point.items() if name in needed}
+    seeds = _cotangents({name: run(point)[name] for name in gradients})
+    want = central_differences(run, point, seeds, again)
+    got = run_gradient(gradient_model(first.model, again, gradients), point, seeds, "float64")
+    _compare(want, got, "float64")
+
+
+def test_the_idle_branch_is_not_evaluated() -> None:
+    """An index that exists in one branch only would fail in the other."""
+    text = """
+    g (double[k] x, bool c) => (double y) {
+      far = Constant<value = int64 {3}>()
+      near = Constant<value = int64 {0}>()
+      y = If(c) <then_branch = t () => (double a) { p = Gather(x, far) a = Mul(p, p) },
+                 else_branch = e () => (double b) { q = Gather(x, near) b = Exp(q) }>
+    }"""
+    gradient = gradient_model(parser.parse_model(_HEAD + text), ["x"], ["y"])
+    point = {"x": np.array([0.5, 2.0]), "c": np.array(False)}
+    got = run_gradient(gradient, point, {"y": np.array(1.0)}, "float64")["x"]
+    np.testing.assert_allclose(got, [np.exp(0.5), 0.0], rtol=1e-12)
+
+
+def test_random_numbers_inside_are_refused() -> None:
+    text = """
+    g (double[3] x, bool c) => (double[3] y) {
+      y = If(c) <then_branch = t () => (double[3] a) { r = RandomUniformLike(x) a = Mul(r, x) },
+                 else_branch = e () => (double[3] b) { b = Exp(x) }>
+    }"""
+    with pytest.raises(UnsupportedOperatorError, match=r"If.*RandomUniformLike '.*' would draw other"):
+        grad(parser.parse_model(_HEAD + text), wrt=["x"], of="y")
+
+
+def test_a_carried_value_that_grows_is_refused() -> None:
+    text = """
+    g (double[1,3] x, int64 n) => (double[k,3] y) {
+      go = Constant<value = bool {1}>()
+      y = Loop(n, go, x) <body = b (int64 i, bool c, double[1,3] v) => (bool o, double[] r) {
+        o = Identity(c) s = Sin(v) r = Concat<axis=0>(s, x) }>
+    }"""
+    with pytest.raises(UnsupportedOperatorError, match=r"Loop.*'v' changes its shape from \(1, 3\) to \(2"):
+        grad(parser.parse_model(_HEAD + text), wrt=["x"], of="y")
+
+
+def test_an_operator_inside_without_a_rule_is_named() -> None:
+    text = """
+    g (double[3,3] x, bool c) => (double y) {
+      y = If(c) <then_branch = t () => (double a) { a = my.domain.Foo(x) },
+                 else_branch = e () => (double b) { b = ReduceSum<keepdims=0>(x) }>
+    }"""
+    head = _HEAD.replace("18]", '18, "my.domain": 1]')
+    with pytest.raises(UnsupportedOperatorError, match=r"my\.domain::Foo.*x"):
+        grad(parser.parse_model(head + text), wrt=["x"], of="y")
+
+
+def test_names_are_unique_over_all_graphs() -> None:
+    model = next(model for model in MODELS if model.note == "If in Loop in If True")
+    result = grad(grad(model.build(), wrt=["x"], of="y"), wrt=["w"], of="x_grad")
+    nodes = [node for graph in result.graphs() for node in graph]
+    names = [value.name for node in nodes for value in node.outputs if value.name]
+    assert len(set(names)) == len(names)
+    assert len({node.name for node in nodes}) == len(nodes)
+    assert {"x_grad", "w_grad"} <= {output.name for output in result.graph.outputs}
