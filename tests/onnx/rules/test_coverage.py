@@ -35,7 +35,7 @@ NOT_IMPLEMENTED = {
     *("GRU", "LSTM", "RNN"),
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SplitToSequence", "Optional", "OptionalGetElement"),
-    *("DeformConv", "GridSample", "MaxRoiPool", "RoiAlign"),
+    *("DeformConv", "MaxRoiPool", "RoiAlign"),
 }
 
 
