@@ -35,7 +35,7 @@ NOT_IMPLEMENTED = {
     *("GRU", "LSTM", "RNN"),
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SplitToSequence", "Optional", "OptionalGetElement"),
-    *("DeformConv", "MaxRoiPool", "RoiAlign"),
+    *("MaxRoiPool", "RoiAlign"),
 }
 
 

@@ -9,7 +9,16 @@ from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.placing import count_up, joined, length, product
 from netgrad.onnx.rules.precision import widened
-from netgrad.onnx.rules.sampling import LINEAR, NEAREST, Pixels, axis_taps, cubic, image_taps
+from netgrad.onnx.rules.sampling import (
+    LINEAR,
+    NEAREST,
+    Pixels,
+    axis_taps,
+    cubic,
+    image_taps,
+    nearest_inside,
+    zero_outside,
+)
 
 _CUBIC = cubic(-0.75)
 _MODES = {
@@ -97,14 +106,12 @@ def _place(
     b: Builder, numbers: Value, *, size: Value, padding: str, aligned: bool
 ) -> tuple[Value, Value | None]:
     """Pixels inside of the image, and which of them count."""
-    zero, one = b.ints([0]), b.ints([1])
-    last = size - one if size.constant is None else b.ints([int(size.constant[0]) - 1])
-    if padding == "reflection":
-        # The image, mirrored at its first and last pixel or at their outer borders, is repeated.
-        around = last + last if aligned else size + size
-        period = b.op("Max", around, one)
-        phase = b.op("Mod", numbers, period)
-        mirrored = period - phase if aligned else period - one - phase
-        return b.op("Min", phase, mirrored), None
-    inside = b.op("Min", b.op("Max", numbers, zero), last)
-    return inside, inside.equals(numbers) if padding == "zeros" else None
+    if padding == "zeros":
+        return zero_outside(b, numbers, size=size)
+    if padding == "border":
+        return nearest_inside(b, numbers, size), None
+    # The image, mirrored at its first and last pixel or at their outer borders, is repeated.
+    one = b.ints([1])
+    period = b.op("Max", size + size - b.ints([2]), one) if aligned else size + size
+    phase = b.op("Mod", numbers, period)
+    return b.op("Min", phase, period - phase if aligned else period - one - phase), None

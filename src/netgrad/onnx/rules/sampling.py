@@ -121,6 +121,25 @@ def _slopes(b: Builder, coefficients: np.ndarray, x: Value) -> Value:
     return _polynomial(b, coefficients[1:] * np.arange(1, len(coefficients))[:, None], x)
 
 
+def nearest_inside(b: Builder, numbers: Value, size: Value) -> Value:
+    """The pixel nearest to each number, along an axis of ``size``, int64 of shape (1,)."""
+    last = size - b.ints([1]) if size.constant is None else b.ints([int(size.constant[0]) - 1])
+    return b.op("Min", b.op("Max", numbers, b.ints([0])), last)
+
+
+def zero_outside(b: Builder, numbers: Value, *, size: Value) -> tuple[Value, Value]:
+    """How pixels outside of the image count as zero, for `axis_taps`."""
+    inside = nearest_inside(b, numbers, size)
+    return inside, inside.equals(numbers)
+
+
+def times(b: Builder, first: Value, second: Value) -> Value:
+    """The product of two int64 tensors: a constant where both are."""
+    if first.constant is None or second.constant is None:
+        return first * second
+    return b.constant(first.constant * second.constant)
+
+
 @dataclass(frozen=True)
 class Taps:
     """The taps of the image, on a last axis of their own.
@@ -227,11 +246,7 @@ class Pixels:
         return b.reshape_like(last, self.x)
 
     def _matrix(self, b: Builder) -> Value:
-        batch, area = self.batch(b), self.area(b)
-        if batch.constant is not None and area.constant is not None:
-            rows = b.ints([int(batch.constant[0] * area.constant[0])])
-        else:
-            rows = batch * area
+        rows = times(b, self.batch(b), self.area(b))
         return joined(b, [rows, self.channels(b)])
 
     def _count(self, b: Builder, places: Value) -> Value:

@@ -79,7 +79,7 @@ not_implemented(
     reason="sequences and optionals carry no gradient yet",
 )
 not_implemented(
-    *("DeformConv", "MaxRoiPool", "RoiAlign"),
+    *("MaxRoiPool", "RoiAlign"),
     reason="sampling at computed positions has no rule yet",
 )
 not_implemented(reason="the derivative of a determinant needs a matrix inverse")
