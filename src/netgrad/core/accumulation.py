@@ -60,14 +60,17 @@ class Accumulation:
 
 
 class _Several:
-    """The contributions of a value that has more than one, and what is still to be added."""
+    """The contributions of a value that has more than one, and what is still to be added.
+
+    With the strategy ``sum`` that is everything, otherwise what is in ``terms``.
+    """
 
     __slots__ = ("folded", "history", "partial", "strategy", "terms")
 
     def __init__(self, strategy: str, gradient: GradientRef, source: int) -> None:
         self.strategy = strategy
         self.history: list[tuple[GradientRef, int]] = [(gradient, source)]
-        self.terms: list[GradientRef] = [gradient]
+        self.terms: list[GradientRef] = [] if strategy == "sum" else [gradient]
         self.partial = 0 if isinstance(gradient, int) else NONE  # position of the dense terms' sum so far
         self.folded = False
 
@@ -120,8 +123,10 @@ class Accumulator:
             several = _Several(self._strategy_for(value), first, self._sources[value])
             self._several[value] = several
         several.history.append((gradient, source))
+        if several.strategy == "sum":
+            return
         terms, partial = several.terms, several.partial
-        if several.strategy == "sum" or isinstance(gradient, tuple):
+        if isinstance(gradient, tuple):
             terms.append(gradient)
             return
         if partial == NONE:
@@ -143,7 +148,8 @@ class Accumulator:
         for value in values:
             if value in self._several and self._versions.first_readers[value] == reader:
                 several = self._several.pop(value)
-                self.totals[value] = self._adder.total(several.terms, value, reader)
+                terms = several.terms or [gradient for gradient, _ in several.history]
+                self.totals[value] = self._adder.total(terms, value, reader)
                 self._settled.append((value, several))
 
     def order(self) -> Iterable[int]:

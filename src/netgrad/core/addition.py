@@ -97,7 +97,7 @@ class Adder:
         if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
             return False
         name = tape.reference(partial)
-        folded = self._words.fold(tape.operators[position], tape.writes[position].index(cell), name)
+        folded = self._words.fold(tape.named(position), tape.writes[position].index(cell), name)
         if folded is None:
             return False
         if self._unique_names and tape.is_own(partial, value):

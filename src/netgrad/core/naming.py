@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator
+from netgrad.core.operator import Gradient, GradientSlice, Operator, set_names
 from netgrad.core.tape import GradientRef, Ref, Tape
 from netgrad.core.versions import Versions
 
@@ -76,9 +76,8 @@ class Names:
                 holders[name] = cell
                 names[cell] = name
                 outputs.append(name)
-            named.append(
-                Operator(op.type, inputs, tuple(outputs), op.attributes, op.domain, op.device, op.name)
-            )
+            set_names(op, inputs, tuple(outputs))
+            named.append(op)
         return tuple(named)
 
     def of(self, gradient: GradientRef) -> Gradient:

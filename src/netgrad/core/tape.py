@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator
+from netgrad.core.operator import Gradient, GradientSlice, Operator, without_names
 from netgrad.core.versions import NONE, Versions
 
 Ref: TypeAlias = int
@@ -76,7 +76,7 @@ class Tape:
     """Emitted operators in order.
 
     Attributes:
-        operators: As they were written, with local names.
+        operators: What was written, without the names of inputs and outputs.
         reads: For each operator, the reference of each input, None where absent.
         writes: For each operator, the cell of each output, None where absent.
         origins: For each operator, the forward operator it belongs to, None for start gradients.
@@ -227,13 +227,12 @@ class Tape:
                 wishes.append(without_occurrence(name) if "⟨" in name else name)
                 claims.append(UNCLAIMED)
                 last_reads.append(2 * position + 1)
-            if device is not None and op.device is None:
-                op = Operator(op.type, op.inputs, op.outputs, op.attributes, op.domain, device, op.name)
-            if op.device is not None:
+            at = device if op.device is None else op.device
+            if at is not None:
                 for written in writes:
                     if written is not None:
-                        self._devices[written] = op.device
-            self.operators.append(op)
+                        self._devices[written] = at
+            self.operators.append(without_names(op, at))
             self.reads.append(tuple(reads))
             self.writes.append(tuple(writes))
             self.origins.append(origin)
@@ -247,12 +246,19 @@ class Tape:
         while self.operators:
             yield self.operators.pop(), self.reads.pop(), self.writes.pop()
 
+    def named(self, position: int) -> Operator:
+        """The emitted operator at ``position``, with references as names."""
+        op = self.operators[position]
+        reads = ["" if ref is None else self.reference(ref) for ref in self.reads[position]]
+        writes = ["" if cell is None else self.wishes[cell] for cell in self.writes[position]]
+        return Operator(op.type, reads, writes, op.attributes, op.domain, op.device, op.name)
+
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
         reads = list(self.reads[position])
         reads += [None] * (len(op.inputs) - len(reads))
         reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
-        self.operators[position] = op
+        self.operators[position] = without_names(op, op.device)
         self.reads[position] = tuple(reads)
         if ref >= 0:
             self.last_reads[ref] = max(self.last_reads[ref], 2 * position)
