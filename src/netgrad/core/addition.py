@@ -33,6 +33,7 @@ class Adder:
         self._tape = tape
         self._words = vocabulary
         self._unique_names = unique_names
+        self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
         )
@@ -152,6 +153,8 @@ class Adder:
 
     def _common_device(self, refs: Sequence[Ref], value: int) -> tuple[Any, bool]:
         """The device of all of ``refs`` and True, or the device of the value if theirs differ."""
+        if self._no_devices and not self._tape.devices:
+            return None, True
         first = self._tape.device_of(refs[0])
         for ref in refs:
             device = self._tape.device_of(ref)

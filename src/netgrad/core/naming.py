@@ -88,10 +88,13 @@ class Names:
 
     def held(self, gradient: GradientRef) -> Gradient | None:
         """`of`, or None if the blobs don't hold the gradient any more when all operators have run."""
-        for ref in (gradient,) if isinstance(gradient, int) else gradient:
-            if ref >= 0 and self._holders.get(self._names[ref], ref) != ref:
-                return None
-        return self.of(gradient)
+        if isinstance(gradient, tuple):
+            indices, values = self.held(gradient[0]), self.held(gradient[1])
+            return None if indices is None or values is None else self.of(gradient)
+        if gradient < 0:
+            return self._versions.blobs[~gradient]
+        name = self._names[gradient]
+        return name if self._holders.get(name, gradient) == gradient else None
 
     def _of(self, ref: Ref) -> str:
         return self._names[ref] if ref >= 0 else self._versions.blobs[~ref]

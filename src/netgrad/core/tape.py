@@ -87,6 +87,7 @@ class Tape:
             operator ``k`` writes it and nobody reads it, FOREVER if it must outlive the tape.
         places: Cell to the cell whose name it takes over if that is free: an earlier step of the same rule,
             or the first operand of a sum.
+        devices: Cell to the device that it lies on, where one was said.
         reader: The forward operator that the sweep is at, for messages.
     """
 
@@ -103,7 +104,7 @@ class Tape:
         self.reader = NONE
         self._versions = versions
         self._keep = keep
-        self._devices: dict[int, Any] = {}  # of cells, where something was said
+        self.devices: dict[int, Any] = {}
         self._earlier: dict[int, int] = {}  # what a rule stored before under the same local name
 
     # ---- cells --------------------------------------------------------------------------------------
@@ -118,7 +119,8 @@ class Tape:
             self.claims.append(EXTERNAL)
             self.last_reads.append(FOREVER)
             self.externals[name] = cell
-            self._devices[cell] = device
+            if device is not None:
+                self.devices[cell] = device
         return self.externals[name]
 
     def rename(self, cell: int, wish: str) -> None:
@@ -149,7 +151,7 @@ class Tape:
         """Where the blob lies; None where nothing was said."""
         if ref < 0:
             return self._versions.device_of(~ref)
-        return self._devices.get(ref)
+        return self.devices.get(ref)
 
     def is_own(self, ref: Ref, value: int) -> bool:
         """Whether ``ref`` was computed as a gradient of ``value``, rather than passed through."""
@@ -157,9 +159,12 @@ class Tape:
 
     def protect(self, gradient: GradientRef) -> None:
         """Let a gradient outlive the tape: its blobs are not written again."""
-        for ref in (gradient,) if isinstance(gradient, int) else gradient:
-            if ref >= 0:
-                self.last_reads[ref] = FOREVER
+        if isinstance(gradient, int):
+            if gradient >= 0:
+                self.last_reads[gradient] = FOREVER
+        else:
+            for ref in gradient:
+                self.protect(ref)
 
     def lasting(self, ref: Ref) -> Ref:
         """What still holds the forward value ``ref`` when gradient operators run."""
@@ -231,7 +236,7 @@ class Tape:
             if at is not None:
                 for written in writes:
                     if written is not None:
-                        self._devices[written] = at
+                        self.devices[written] = at
             self.operators.append(without_names(op, at))
             self.reads.append(tuple(reads))
             self.writes.append(tuple(writes))
