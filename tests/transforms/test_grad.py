@@ -11,6 +11,7 @@ import pytest
 from onnx import parser
 
 import netgrad
+from netgrad.onnx.weights import weight_names
 
 HEADER = '<ir_version: 10, opset_import: ["": 18]>\n'
 
@@ -151,6 +152,22 @@ def test_every_source_and_none_is_changed(form: str, tmp_path: Path) -> None:
     if isinstance(source, ir.Model):
         assert outputs_of(source) == ["y"]
         assert types_of(source) == ["Exp", "Sin"]
+
+
+def test_constants_of_the_gradient_are_no_weights(tmp_path: Path) -> None:
+    layer = parser.parse_model(
+        HEADER
+        + "layer (float[1,2,5,5] x) => (float[1,3,5,5] y) <float[3,2,3,3] w = "
+        + "{"
+        + ", ".join(map(str, np.arange(54) / 50))
+        + "}> "
+        "{ c = Conv<pads=[1,1,1,1]>(x, w) e = Elu(c) y = Sqrt(e) }"
+    )
+    gradient = netgrad.grad(layer)
+    netgrad.save(gradient, tmp_path / "gradient.onnx")
+    for model in (gradient, netgrad.load(tmp_path / "gradient.onnx")):
+        assert len(model.graph.initializers) > 1
+        assert weight_names(model) == ["w"]
 
 
 def test_result_is_the_same_every_time() -> None:

@@ -116,17 +116,37 @@ class _Writer:
         return found
 
 
-def _windows(writer: _Writer, x: ir.Value, kernel: Sequence[int]) -> list[ir.Value] | None:
-    """The taps of a node with the usual attributes of windows, or None where the form is not covered."""
+def _padded_input(writer: _Writer, x: ir.Value, rank: int) -> tuple[ir.Value, list[int], list[int]] | None:
+    """The padded input, strides and dilations of a node with windows; None where the form is not covered."""
     if writer.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or writer.attribute("ceil_mode", 0):
         return None
-    rank = len(kernel)
     pads = list(writer.attribute("pads", [0] * (2 * rank)))
     strides = list(writer.attribute("strides", [1] * rank))
     dilations = list(writer.attribute("dilations", [1] * rank))
-    axes = range(2, 2 + rank)
-    padded = writer.padded(x, pads[:rank], pads[rank:], axes)
-    return writer.taps(padded, kernel, strides, dilations)
+    return writer.padded(x, pads[:rank], pads[rank:], range(2, 2 + rank)), strides, dilations
+
+
+def _windows(writer: _Writer, x: ir.Value, kernel: Sequence[int]) -> list[ir.Value] | None:
+    """The taps of a node with windows, or None where the form is not covered."""
+    form = _padded_input(writer, x, len(kernel))
+    return None if form is None else writer.taps(form[0], kernel, form[1], form[2])
+
+
+def _each_window(
+    writer: _Writer, x: ir.Value, kernel: Sequence[int], sizes: Sequence[int]
+) -> list[ir.Value] | None:
+    """For each of the windows, ``sizes`` in number along the axes, its elements: shape (N, C, kernel..)."""
+    form = _padded_input(writer, x, len(kernel))
+    if form is None:
+        return None
+    padded, strides, dilations = form
+    axes, steps = writer.ints(*range(2, 2 + len(kernel))), writer.ints(*dilations)
+    found = []
+    for position in itertools.product(*map(range, sizes)):
+        starts = [o * s for o, s in zip(position, strides, strict=True)]
+        ends = [start + (n - 1) * d + 1 for start, n, d in zip(starts, kernel, dilations, strict=True)]
+        found.append(writer.op("Slice", padded, writer.ints(*starts), writer.ints(*ends), axes, steps))
+    return found
 
 
 def _conv(writer: _Writer, node: ir.Node) -> ir.Value | None:
@@ -139,21 +159,33 @@ def _conv(writer: _Writer, node: ir.Node) -> ir.Value | None:
         return None
     outputs, inputs, *kernel = w.shape.numpy()
     groups = int(writer.attribute("group", 1))
-    taps = _windows(writer, x, kernel)
-    if taps is None:
-        return None
-    elements = inputs * len(taps)
-    stacked = writer.op(
-        "Concat", *(writer.op("Unsqueeze", tap, writer.ints(2)) for tap in taps), axis=2
-    )  # (N, C, kernel, windows..)
+    elements = inputs * int(np.prod(kernel))
+    sizes = _static(node.outputs[0])
+    if sizes is not None and np.prod(sizes[2:]) < np.prod(kernel):
+        # The gradient of a weight: its kernel is as large as an image, and there are few windows.
+        windows = _each_window(writer, x, kernel, sizes[2:])
+        if windows is None:
+            return None
+        stacked = writer.op(
+            "Concat",
+            *(writer.op("Unsqueeze", window, writer.ints(2 + len(kernel))) for window in windows),
+            axis=2 + len(kernel),
+        )  # (N, C, kernel.., windows)
+        whole = writer.ints(*sizes)
+    else:
+        taps = _windows(writer, x, kernel)
+        if taps is None:
+            return None
+        stacked = writer.op(
+            "Concat", *(writer.op("Unsqueeze", tap, writer.ints(2)) for tap in taps), axis=2
+        )  # (N, C, kernel, windows..)
+        shape = writer.op("Shape", taps[0])
+        batch = writer.op("Slice", shape, writer.ints(0), writer.ints(1))
+        spatial = writer.op("Slice", shape, writer.ints(2), writer.ints(_END))
+        whole = writer.op("Concat", batch, writer.ints(outputs), spatial, axis=0)
     columns = writer.op("Reshape", stacked, writer.ints(0, groups, elements, -1))
     kernels = writer.op("Reshape", w, writer.ints(groups, outputs // groups, elements))
-    product = writer.op("MatMul", kernels, columns)
-    shape = writer.op("Shape", taps[0])
-    batch = writer.op("Slice", shape, writer.ints(0), writer.ints(1))
-    spatial = writer.op("Slice", shape, writer.ints(2), writer.ints(_END))
-    whole = writer.op("Concat", batch, writer.ints(outputs), spatial, axis=0)
-    result = writer.op("Reshape", product, whole)
+    result = writer.op("Reshape", writer.op("MatMul", kernels, columns), whole)
     if bias is not None:
         column = writer.op("Reshape", bias, writer.ints(1, outputs, *([1] * len(kernel))))
         result = writer.op("Add", result, column)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from netgrad.core.operator import Operator
 from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.body import Body, captured_of, live
+from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
 from netgrad.onnx.provenance import Provenance, record
 from netgrad.onnx.view import TensorInfo, all_names
 
@@ -145,11 +146,13 @@ class Emitter:
         key = (tensor.dtype, content.shape, content.tobytes())
         value = self._constants.get(key)
         if value is None:
+            stored = ir.Tensor(content, dtype=tensor.dtype, name=name)
+            stored.metadata_props[CONSTANT_MARK] = DERIVED  # no weight of the gradient model
             value = ir.Value(
                 name=name,
                 type=ir.TensorType(tensor.dtype),
                 shape=ir.Shape(content.shape),
-                const_value=ir.tensor(content, dtype=tensor.dtype, name=name),
+                const_value=stored,
             )
             self.graph.register_initializer(value)
             self._constants[key] = value

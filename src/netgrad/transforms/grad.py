@@ -199,7 +199,7 @@ def _expand_composites(
         domain = "" if node.domain == "ai.onnx" else node.domain
         return rules.declaration(Operator(node.op_type, domain=domain)) is None
 
-    return expand(model, wanted)
+    return expand(model, wanted, keep=[*wrt, *targets])
 
 
 def _between(graph: ir.Graph, wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
