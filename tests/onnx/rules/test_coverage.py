@@ -35,7 +35,6 @@ NOT_IMPLEMENTED = {
     *("GRU", "LSTM", "RNN"),
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SplitToSequence", "Optional", "OptionalGetElement"),
-    *("MaxRoiPool", "RoiAlign"),
 }
 
 

@@ -78,8 +78,4 @@ not_implemented(
     *("SplitToSequence", "Optional", "OptionalGetElement"),
     reason="sequences and optionals carry no gradient yet",
 )
-not_implemented(
-    *("MaxRoiPool", "RoiAlign"),
-    reason="sampling at computed positions has no rule yet",
-)
 not_implemented(reason="the derivative of a determinant needs a matrix inverse")
