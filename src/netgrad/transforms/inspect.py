@@ -21,7 +21,7 @@ from netgrad.transforms.cost import Cost, cost_of, total
 from netgrad.transforms.grad import Gradient, Overrides, differentiate
 from netgrad.transforms.inspection import AccumulationInfo, Differentiability, OperatorInfo, ParameterInfo
 from netgrad.transforms.inspection import Inspection as Inspection
-from netgrad.transforms.select import as_names, float_value
+from netgrad.transforms.select import as_names, check_float_values
 
 _KINDS = {
     Kind.RULE: Differentiability.RULE,
@@ -58,10 +58,8 @@ def inspect(
     loaded = load(model)
     prepared = prepare(loaded, keep=[*named, *goals])
     graph = prepared.model.graph
-    for name in named:
-        float_value(graph, name, "wrt")
-    for name in goals:
-        float_value(graph, name, "of")
+    check_float_values(graph, named, "wrt")
+    check_float_values(graph, goals, "of")
     roles = {entry.name: entry for entry in initializer_roles(prepared.model)}
     sources = named or [name for name, entry in roles.items() if entry.is_weight] or _floats(graph.inputs)
     targets = goals or _floats(graph.outputs)
