@@ -6,24 +6,54 @@ from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.placing import joined, length, lengths
 
 
-@rule("DequantizeLinear", attributes=("axis", "output_dtype"), not_differentiable=(0, 2))
+@rule("DequantizeLinear", attributes=("axis", "block_size", "output_dtype"), not_differentiable=(0, 2))
 def dequantize_linear(op: RuleContext, dy: Value) -> list[Value | None]:
-    """Y = (X - z) s with a scale s for all of X or one per index of an axis; ds = sum of dY (X - z).
+    """Y = (X - z) s, one scale s for all of X, per index of an axis, or per block; ds = sum of dY (X - z).
 
-    X - z is what the operator itself makes with a scale of 1.
+    A block is ``block_size`` neighbours along the axis; the last may be shorter. X - z is what the operator
+    itself makes with a scale of 1.
 
     Source: https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html.
     """
-    scale = op.required(1)
-    unit = op.builder.full_like(scale, 1.0)
-    steps = op.emit("DequantizeLinear", op.required(0), unit, op.optional(2), axis=op.attribute("axis"))
-    products = dy * op.builder.cast(steps, op.floating(dy))
-    spread = scale
-    if op.rank(scale) == 1:
-        shape = [1] * op.rank(op.output)
-        shape[op.attribute("axis")] = -1
-        spread = op.builder.reshape(scale, shape)  # a vector of one scale broadcasts, too
-    total = unbroadcast(op.builder, products, spread)
-    return [None, op.builder.reshape_like(total, scale), *[None] * (len(op.inputs) - 2)]
+    b, scale = op.builder, op.required(1)
+    axis, block = int(op.attribute("axis")), int(op.attribute("block_size", 0))
+    steps = op.emit(
+        "DequantizeLinear",
+        op.required(0),
+        b.full_like(scale, 1.0),
+        op.optional(2),
+        axis=axis,
+        block_size=block or None,
+    )
+    products = dy * b.cast(steps, op.floating(dy))
+    if block:
+        total = _sum_of_blocks(op, products, axis % op.rank(op.output), block)
+    else:
+        spread = scale
+        if op.rank(scale) == 1:
+            shape = [1] * op.rank(op.output)
+            shape[axis] = -1
+            spread = b.reshape(scale, shape)  # a vector of one scale broadcasts, too
+        total = b.reshape_like(unbroadcast(b, products, spread), scale)
+    return [None, total, *[None] * (len(op.inputs) - 2)]
+
+
+def _sum_of_blocks(op: RuleContext, products: Value, axis: int, block: int) -> Value:
+    """Sums over ``block`` neighbours along an axis, as many as there are scales."""
+    b, scale = op.builder, op.required(1)
+    blocks, have = length(b, scale, axis), length(b, products, axis)
+    width = b.ints([block])
+    if blocks.constant is not None and have.constant is not None:
+        missing = b.ints([int(blocks.constant[0]) * block - int(have.constant[0])])
+    else:
+        missing = blocks * width - have
+    padded = products
+    if missing.constant is None or missing.constant[0]:
+        padded = b.op("Pad", products, joined(b, [b.ints([0]), missing]), None, b.ints([axis]))
+    rank = op.rank(op.output)
+    shape = joined(b, [lengths(b, products, 0, axis), blocks, width, lengths(b, products, axis + 1, rank)])
+    apart = b.op("Reshape", padded, shape, allowzero=1)
+    return b.assume_like(b.reduce_sum(apart, [axis + 1]), scale)
