@@ -17,6 +17,7 @@ import onnx
 import typer
 
 from netgrad.cli.app import app
+from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +36,7 @@ def kind_of(schema: onnx.defs.OpSchema) -> str:
     declared = declarations().get(("", schema.name))
     if declared is not None:
         return declared.kind.value
-    if schema.has_function or schema.has_context_dependent_function:
+    if schema.name in RECURRENT or schema.has_function or schema.has_context_dependent_function:
         return "expanded"
     return "missing"
 

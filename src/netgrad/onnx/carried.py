@@ -1,8 +1,9 @@
-"""Shapes of what loops carry, which the standard's inference leaves open: they may change.
+"""Shapes of what loops carry and scan, which the standard's inference leaves open.
 
-Most don't. So it is assumed that a carried value keeps the shape that it has before the loop; if the body,
-inferred under this assumption, gives the same shape back, then it does, in every iteration. Dims that the
-body changes or loses are unknown. All loops of a model, nested ones too, are assumed and verified together.
+What a Scan carries keeps its shape, by definition. What a Loop carries may change it, but most don't. So it
+is assumed that a carried value keeps the shape that it has before the loop; if the body, inferred under this
+assumption, gives the same shape back, then it does, in every iteration. Dims that the body changes or loses
+are unknown. All loops of a model, nested ones too, are assumed and verified together.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ _State: TypeAlias = "tuple[onnx_ir.Value | None, onnx_ir.Value, onnx_ir.Value, o
 
 
 def infer_carried(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
-    """Give carried values of Loop nodes, before, in and behind the body, the shape that they keep, in place.
+    """Give the inputs of bodies, and what Loop nodes carry out, the shape that they keep, in place.
 
     Args:
         model: A model whose shapes are inferred but for this.
         infer: Infers the model's shapes anew from what it says by now; False if that fails.
     """
+    _infer_looped(model, infer)
+    while _declare_scanned(model) and infer():
+        pass
+
+
+def _infer_looped(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
     states = _carried(model)
     if not states:
         return
@@ -47,6 +54,35 @@ def infer_carried(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
         value.shape = before.get(value)
 
 
+def _declare_scanned(model: onnx_ir.Model) -> bool:
+    """Give the inputs of Scan bodies the type and shape of what they are fed; whether any was new."""
+    found = False
+    for graph in model.graphs():
+        for node in graph:
+            if node.op_type != "Scan" or node.domain not in ("", "ai.onnx"):
+                continue
+            body = node.attributes["body"].as_graph()
+            scanned = node.attributes["num_scan_inputs"].as_int()
+            states = len(node.inputs) - scanned
+            axes = (
+                node.attributes["scan_input_axes"].as_ints() if "scan_input_axes" in node.attributes else ()
+            )
+            for k, (source, inside) in enumerate(zip(node.inputs, body.inputs, strict=False)):
+                if inside.type is None and source is not None and source.type is not None:
+                    inside.type, found = source.type, True
+                dims = _dims(source)
+                if dims is None:
+                    continue
+                if k >= states:
+                    axis = (axes[k - states] if axes else 0) % len(dims)
+                    dims = dims[:axis] + dims[axis + 1 :]
+                known = _dims(inside) or (None,) * len(dims)
+                dims = tuple(new if old is None else old for old, new in zip(known, dims, strict=False))
+                if dims != _dims(inside):
+                    inside.shape, found = onnx_ir.Shape(dims), True
+    return found
+
+
 def _carried(model: onnx_ir.Model) -> list[_State]:
     """Of each carried value: before the loop, in the body, behind the loop, and what the body makes of it."""
     states: list[_State] = []
@@ -56,6 +92,9 @@ def _carried(model: onnx_ir.Model) -> list[_State]:
                 continue
             body = node.attributes["body"].as_graph()
             inside, after = body.inputs[2:], body.outputs[1:]
+            for source, value in zip(node.inputs[2:], inside, strict=False):
+                if value.type is None and source is not None:
+                    value.type = source.type
             states += list(zip(node.inputs[2:], inside, node.outputs, after, strict=False))
     return [state for state in states if state[1].shape is None or state[2].shape is None]
 

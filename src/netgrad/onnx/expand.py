@@ -1,4 +1,4 @@
-"""Expanding composite operators into what the ONNX standard defines them to be."""
+"""Expanding composite operators into what the ONNX standard defines them to be, in functions or in words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
+from netgrad.onnx.recurrent import RECURRENT, recurrent_definition
 from netgrad.onnx.shapes import infer_shapes
 
 EXPANDED_FROM = "netgrad.expanded_from"
@@ -59,8 +60,8 @@ def expand(
 
 
 def has_definition(node: onnx_ir.Node, opset: int) -> bool:
-    """Whether the standard defines the node's operator by a function, in this version of its operator set."""
-    return _definition(node, opset) is not None
+    """Whether the node's operator is defined in terms of others, in this version of its operator set."""
+    return (node.domain == "" and node.op_type in RECURRENT) or _definition(node, opset) is not None
 
 
 def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> list[str]:
@@ -91,6 +92,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
     """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
     if inner_graphs(node):  # SequenceMap; its body would have to become a part of the definition
         return None
+    if node.domain == "" and node.op_type in RECURRENT:
+        return recurrent_definition(node)
     schema: Any  # the stubs of onnx leave out what it says of functions
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)

@@ -114,10 +114,23 @@ def _without_weights(model: onnx_ir.Model) -> onnx.ModelProto:
 
 
 def _inferable(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The message with operators that have no inference, in place, as Identity of their first input."""
+    """The message, changed in place so that inference sees more.
+
+    Operators that have no inference become Identity of their first input. Inner graphs get their own copy of
+    the integers that they read from the main graph: inference looks at no content from outside.
+    """
+    integers = {
+        tensor.name: tensor
+        for tensor in proto.graph.initializer
+        if tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+    }
     pending = [proto.graph]
     while pending:
-        for node in pending.pop().node:
+        graph = pending.pop()
+        if graph is not proto.graph:
+            read = {name for node in graph.node for name in node.input}
+            graph.initializer.extend(integers[name] for name in integers.keys() & read)
+        for node in graph.node:
             if node.op_type in _UNINFERRED and node.domain in ("", "ai.onnx"):
                 node.op_type = "Identity"
                 del node.input[1:], node.attribute[:]

@@ -71,8 +71,6 @@ not_implemented(
     "SequenceMap",
     reason="a gradient would have to go through the graphs inside it",
 )
-not_implemented("LinearAttention", reason="its definition is a Scan, which has no rule yet")
-not_implemented(*("GRU", "LSTM", "RNN"), reason="recurrent layers have no rule yet")
 not_implemented(
     *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
     *("SplitToSequence", "Optional", "OptionalGetElement"),

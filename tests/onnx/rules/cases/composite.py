@@ -35,6 +35,30 @@ def silu_causal_conv(x: np.ndarray, weight: np.ndarray, bias: None, past: np.nda
     return sums / (1 + np.exp(-sums)), state
 
 
+def linear_attention(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    past: np.ndarray | None = None,
+    decay: np.ndarray | None = None,
+    beta: np.ndarray | None = None,
+) -> tuple:
+    """Token by token, with one key and value head per two query heads of size 2; gated by what is given."""
+    batch, length, _ = q.shape
+    state = np.zeros((batch, 2, v.shape[2])) if past is None else past[:, 0]
+    outputs = []
+    for t in range(length):
+        if decay is not None:
+            state = state * np.exp(decay[:, t, :, None])
+        new = v[:, t]
+        if beta is not None:
+            new = beta[:, t] * (new - np.einsum("bkv,bk->bv", state, k[:, t]))
+        state = state + k[:, t, :, None] * new[:, None, :]
+        heads = q[:, t].reshape(batch, 2, 2) / np.sqrt(2)
+        outputs.append(np.einsum("bhk,bkv->bhv", heads, state).reshape(batch, -1))
+    return np.stack(outputs, axis=1), state[:, None]
+
+
 # RotaryEmbedding and CausalConvWithState exist up to float32 only.
 CASES = [
     Case("CenterCropPad", [normal(4, 5), constant([2, 8])]),
@@ -87,5 +111,22 @@ CASES = [
         [normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 3), normal(3, 5)],
         {"softcap": 2.0},
         opset=23,
+    ),
+    *(
+        Case(
+            "LinearAttention",
+            [normal(2, 3, 4), normal(2, 3, 2), normal(2, 3, 3), *more],
+            {"q_num_heads": 2, "kv_num_heads": 1, "update_rule": update},
+            outputs=2,
+            opset=27,
+            forward=linear_attention,
+            gradient_dtype="float32",
+        )
+        for update, more in [
+            ("linear", []),
+            ("gated", [normal(2, 1, 2, 3), uniform(-1, 0, 2, 3, 2)]),
+            ("delta", [None, None, uniform(0, 1, 2, 3, 1)]),
+            ("gated_delta", [normal(2, 1, 2, 3), uniform(-1, 0, 2, 3, 1), uniform(0, 1, 2, 3, 1)]),
+        ]
     ),
 ]
