@@ -13,6 +13,7 @@ import onnx_ir
 from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
 from netgrad.onnx.fold import discard, fold
+from netgrad.onnx.fused import fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
@@ -61,7 +62,11 @@ def expand(
 
 def has_definition(node: onnx_ir.Node, opset: int) -> bool:
     """Whether the node's operator is defined in terms of others, in this version of its operator set."""
-    return (node.domain == "" and node.op_type in RECURRENT) or _definition(node, opset) is not None
+    return (
+        is_fused(node)
+        or (node.domain == "" and node.op_type in RECURRENT)
+        or _definition(node, opset) is not None
+    )
 
 
 def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> list[str]:
@@ -73,7 +78,8 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
         proto = _definition(node, model.opset_imports.get(node.domain, 0))
         if proto is None:
             continue
-        _write_defaults(node, model.opset_imports[node.domain])
+        if not is_fused(node):
+            _write_defaults(node, model.opset_imports[node.domain])
         _fit_outputs(proto, node)
         function = onnx_ir.serde.deserialize_function(proto)
         _fit(function, node, editor)
@@ -94,6 +100,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
         return None
     if node.domain == "" and node.op_type in RECURRENT:
         return recurrent_definition(node)
+    if is_fused(node):
+        return fused_definition(node)
     schema: Any  # the stubs of onnx leave out what it says of functions
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)

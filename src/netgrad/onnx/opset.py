@@ -17,6 +17,7 @@ import onnx_ir
 
 from netgrad.core.errors import InvalidModelError, MissingRule, UnsupportedOperatorError
 from netgrad.onnx.edit import CannotRewriteError, Editor, all_graphs, as_operator
+from netgrad.onnx.fused import is_fused
 from netgrad.onnx.opset_forms import ADAPTERS as FORM_ADAPTERS
 from netgrad.onnx.opset_meanings import ADAPTERS as MEANING_ADAPTERS
 
@@ -84,6 +85,8 @@ def _lift_node(node: onnx_ir.Node, version: int, target: int, editor: Editor) ->
     node.version = target  # new nodes around it take it over: they are written in the target's form already
     done: list[str] = []
     operator = node.op_type
+    if is_fused(node):
+        return done  # ONNX Runtime's own, which no opset changes
     if not changes(operator):
         raise CannotRewriteError("the default domain has no such operator")
     while (change := next((v for v in changes(operator) if version < v <= target), None)) is not None:
