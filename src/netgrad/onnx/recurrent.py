@@ -92,6 +92,8 @@ class _Writer:
             raise self._refuse(f"its elements are {'unknown' if dtype is None else dtype.name}")
         self._type = _TYPES[dtype]
         self._element = int(dtype)
+        hidden = self._attribute("hidden_size", "?")
+        self._state = f"{self._type}[?, {hidden}]"  # ONNX Runtime's Scan needs the rank
         self._batch_first = self._attribute("layout", 0) == 1
         direction = self._attribute("direction", "forward")
         if direction not in ("forward", "reverse", "bidirectional"):
@@ -254,8 +256,9 @@ class _Writer:
         outputs = [self._line(f"Identity({value})") for value in (*following, shown)]
         inside = "\n".join(self._lines[outside:])
         del self._lines[outside:]
-        declared = [f"{self._type}[] {name}" for name in (*states, f"x{d}")] + [f"bool[] v{d}"] * bool(valid)
-        given = [f"{self._type}[] {name}" for name in outputs]
+        declared = [f"{self._state} {name}" for name in states]
+        declared += [f"{self._type}[?, ?] x{d}"] + [f"bool[?, ?] v{d}"] * bool(valid)
+        given = [f"{self._state} {name}" for name in outputs]
         scanned = [driven, valid] if valid else [driven]
         names = self._new(len(outputs))
         self._line(
