@@ -17,6 +17,7 @@ import onnx
 import typer
 
 from netgrad.cli.app import app
+from netgrad.onnx.fused import fused_operators
 from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
@@ -65,8 +66,9 @@ def operators_page() -> str:
         NOTICE,
         "# Operators",
         "",
-        f"Every operator of the standard at opset {onnx.defs.onnx_opset_version()}, and what netgrad does with it. "
-        "*rule*: a gradient rule. *expanded*: differentiated through the function body that the standard gives. "
+        f"Every operator of the standard at opset {onnx.defs.onnx_opset_version()}, and what netgrad does "
+        "with it. *rule*: a gradient rule. *expanded*: differentiated through the function body that the "
+        "standard gives. "
         "The other kinds are explained in [What has no gradient](../concepts/no-gradient.md).",
         "",
         "| operator | kind | inputs with a gradient | why none |",
@@ -77,6 +79,14 @@ def operators_page() -> str:
         inputs = differentiated(schema, declared) if declared and declared.kind is Kind.RULE else ""
         reason = declared.reason if declared else ""
         lines.append(f"| {schema.name} | {kind_of(schema)} | {inputs} | {reason} |")
+    lines += [
+        "",
+        "## Fused operators",
+        "",
+        "Models that ONNX Runtime's optimizer wrote hold operators of its own. These are expanded, too:",
+        "",
+        *(f"- `{domain or 'ai.onnx'}::{op_type}`" for domain, op_type in fused_operators()),
+    ]
     return "\n".join(lines) + "\n"
 
 

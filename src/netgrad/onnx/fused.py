@@ -26,6 +26,11 @@ def is_fused(node: onnx_ir.Node) -> bool:
     return (node.domain, node.op_type) in _DEFINITIONS
 
 
+def fused_operators() -> list[tuple[str, str]]:
+    """Domain and type of every operator with a definition here."""
+    return sorted(_DEFINITIONS)
+
+
 def fused_definition(node: onnx_ir.Node) -> onnx.FunctionProto:
     """The definition of one node for which `is_fused`, with its attributes written into it.
 

@@ -76,4 +76,3 @@ not_implemented(
     *("SplitToSequence", "Optional", "OptionalGetElement"),
     reason="sequences and optionals carry no gradient yet",
 )
-not_implemented(reason="the derivative of a determinant needs a matrix inverse")

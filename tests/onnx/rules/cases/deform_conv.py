@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.onnx.rules.table import Case, Tensor, normal
+from tests.onnx.rules.table import Case, Tensor, exactly, normal
 
 
 def _offsets(*shape: int) -> Tensor:
@@ -48,4 +48,11 @@ CASES = [
     _row((1, 1, 5, 4), (1, 1, 2, 2), (3, 3), pads=[1, 0, 0, 1], strides=[2, 1], dilations=[1, 2], bias=True),
     _row((1, 1, 3, 3), (1, 1, 2, 2), (2, 2), "sizes", kernel_shape=[2, 2], mask=True),
     _row((0, 1, 3, 3), (1, 1, 2, 2), (2, 2), "empty batch", mask=True),
+    Case(
+        "DeformConv",
+        [exactly([[[[1.0, 2.0, 5.0]]]]), exactly([[[[1.0]]]]), exactly(np.zeros((1, 2, 1, 3)))],
+        note="whole positions",
+        opset=19,
+        expected=[np.ones((1, 1, 1, 3)), [[[[8]]]], [[[[-1, -2, -5]], [[1, 3, -5]]]]],
+    ),
 ]

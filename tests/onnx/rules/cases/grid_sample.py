@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.onnx.rules.table import Case, Tensor, build, normal, runner
+from tests.onnx.rules.table import Case, Tensor, build, exactly, normal, runner
 
 
 def _grid(*shape: int, sizes: tuple[int, ...], limit: float = 1.7) -> Tensor:
@@ -80,5 +80,13 @@ CASES = [
         wrt=[1],
         second_order=False,  # it is zero
         expected=[np.zeros((1, 2, 2, 2))],
+    ),
+    Case(
+        "GridSample",
+        [exactly([[[[1.0, 2.0, 5.0]]]]), exactly([[[[0.0, 0.0]]]])],
+        {"align_corners": 1},
+        "whole position",
+        opset=20,
+        expected=[[[[[0, 1, 0]]]], [[[[3, 0]]]]],
     ),
 ]

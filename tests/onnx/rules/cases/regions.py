@@ -41,6 +41,21 @@ ALIGN = [
     _align((1, 1, 5, 6), _SMALL, [0, 0], "small", coordinate_transformation_mode="output_half_pixel"),
     _align((1, 1, 1, 4), [[0.31, -0.27, 2.83, 0.21]], [0], "one row", sampling_ratio=1, output_width=2),
     _align((1, 2, 3, 4), np.zeros((0, 4)), [], "no regions"),
+    # The row lies at the border. The sample is pixel 1; or half way between pixels 0 and 1.
+    Case(
+        "RoiAlign",
+        [exactly([[[[1.0, 2.0, 5.0]]]]), exactly([[0.5, 0.5, 2.5, 0.5]]), constant([0])],
+        {"sampling_ratio": 1},
+        "whole position",
+        expected=[[[[[0, 1, 0]]]], [[1.5, 0, 1.5, 0]]],
+    ),
+    Case(
+        "RoiAlign",
+        [exactly([[[[2.0, 2.0, 5.0]]]]), exactly([[0.5, 0.5, 1.5, 0.5]]), constant([0])],
+        {"sampling_ratio": 1, "mode": "max"},
+        "equal products",
+        expected=[[[[[0.5, 0, 0]]]], [[-1, 0, -1, 0]]],
+    ),
 ]
 
 
