@@ -7,7 +7,7 @@ import numpy as np
 from tests.onnx.rules.table import Case, Tensor, constant, distinct, exactly, normal, run_time
 
 # (x1, y1, x2, y2); no sample of the rows below lies on a whole pixel or on the image's border.
-_INSIDE = [[0.63, 0.91, 4.27, 3.46], [1.17, 0.57, 5.38, 4.71]]
+_INSIDE = [[0.63, 0.91, 3.27, 2.46], [1.17, 0.57, 3.64, 3.23]]
 _OUTSIDE = [[-3.37, -2.19, 9.43, 8.31], [2.41, 1.83, 3.06, 2.29]]
 
 _SMALL = [[2.41, 1.83, 3.06, 2.29], [0.63, 0.91, 0.97, 3.46]]
@@ -22,9 +22,10 @@ def _align(
 ALIGN = [
     *(
         _align(
-            (2, 2, 5, 6),
+            (2, 1, 4, 4),
             _INSIDE,
             [1, 0],
+            "inside",
             mode=mode,
             coordinate_transformation_mode=coordinates,
             sampling_ratio=ratio,
@@ -35,6 +36,7 @@ ALIGN = [
         for coordinates in ("half_pixel", "output_half_pixel")
         for ratio in (0, 2)
     ),
+    _align((1, 2, 4, 4), _INSIDE, [0, 0], "channels", sampling_ratio=1),
     _align((1, 1, 5, 6), _OUTSIDE, [0, 0], "outside", sampling_ratio=2, output_height=2, output_width=3),
     _align((1, 1, 5, 6), _OUTSIDE, [0, 0], "outside", output_width=2, spatial_scale=0.75),
     _align((1, 1, 5, 6), _OUTSIDE, [0, 0], "outside", mode="max", spatial_scale=0.75),
