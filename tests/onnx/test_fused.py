@@ -32,14 +32,21 @@ def _model(
         helper.make_tensor_value_info(
             name,
             helper.np_dtype_to_tensor_dtype(array.dtype),
-            [f"{name}_{axis}" for axis in range(array.ndim)] if symbolic else array.shape,
+            [f"{name}_{axis}" for axis in range(array.ndim)]
+            if symbolic and (op_type != "EmbedLayerNormalization" or array.dtype.kind == "i")
+            else array.shape,  # its kernel asks for tables of known size
         )
         for name, array in zip(names, arrays, strict=True)
         if array is not None
     ]
     node = helper.make_node(op_type, names, outputs, name="node", domain=domain, **attributes)
-    kind = inputs[0].type.tensor_type.elem_type
-    rank = max(array.ndim for array in arrays if array is not None)
+    floating = [array for array in arrays if array is not None and array.dtype.kind == "f"]
+    kind = helper.np_dtype_to_tensor_dtype(floating[0].dtype)
+    rank = (
+        3
+        if op_type == "EmbedLayerNormalization"
+        else max(array.ndim for array in arrays if array is not None)
+    )
     given = [
         helper.make_tensor_value_info(name, kind, [f"{name}_{axis}" for axis in range(rank)])
         for name in outputs
@@ -53,6 +60,14 @@ def _model(
 def _drawn(*shapes: tuple[int, ...] | None) -> list[np.ndarray | None]:
     rng = np.random.default_rng(7)
     return [None if shape is None else np.round(rng.normal(size=shape), 3) for shape in shapes]
+
+
+def _embedded(ids: Any, kinds: Any, segments: bool, places: Any = None) -> list[np.ndarray | None]:
+    """The inputs of EmbedLayerNormalization."""
+    word, position, segment, gamma, beta = _drawn((5, 4), (6, 4), (2, 4), (4,), (4,))
+    integers = [None if given is None else np.array(given, np.int32) for given in (ids, kinds, places)]
+    inputs = [*integers[:2], word, position, segment if segments else None, gamma, beta, None, integers[2]]
+    return inputs if places is not None else inputs[:7]
 
 
 S = (2, 3, 4)
@@ -93,6 +108,19 @@ ROWS: list[tuple[str, list[np.ndarray | None], dict[str, Any], list[str]]] = [
         {"activation": "Clip", "activation_params": [-2.5, 3.5]},
         ["y"],
     ),
+    (
+        "EmbedLayerNormalization",
+        _embedded([[0, 4, 4], [1, 0, 3]], [[0, 0, 1], [1, 0, 1]], True),
+        {},
+        ["y", ""],
+    ),
+    ("EmbedLayerNormalization", _embedded([[2, 4, 1]], None, False), {"epsilon": 0.01}, ["y", ""]),
+    (
+        "EmbedLayerNormalization",
+        _embedded([[0, 4], [1, 0]], [[0, 1], [1, 1]], True, [[5, 0], [2, 2]]),
+        {},
+        ["y", "", "sum"],
+    ),
     ("SkipLayerNormalization", _drawn(S, S, (4,)), {}, ["y"]),
     ("SkipLayerNormalization", _drawn(S, S, (4,), (4,), (4,)), {"epsilon": 0.01}, ["y"]),
     ("SkipLayerNormalization", _drawn(S, S, (4,), (4,), (4,)), {}, ["y", "", "", "sum"]),
@@ -109,6 +137,10 @@ def _names(row: tuple[str, list[np.ndarray | None], dict[str, Any], list[str]]) 
     return "-".join([row[0], ",".join(shapes), *(f"{k}={v}" for k, v in row[2].items()), ",".join(row[3])])
 
 
+def _single(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
 @pytest.mark.parametrize("row", ROWS, ids=_names)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_definition_and_gradient(
@@ -118,13 +150,14 @@ def test_definition_and_gradient(
     op_type, arrays, attributes, outputs = row
     domain = "" if op_type == "SimplifiedLayerNormalization" else _MICROSOFT
     point = {f"x{k}": array for k, array in enumerate(arrays) if array is not None}
-    of, wrt = [name for name in outputs if name], list(point)
+    of = [name for name in outputs if name]
+    wrt = [name for name, array in point.items() if array.dtype.kind == "f"]
 
-    single = [None if array is None else array.astype(np.float32) for array in arrays]
+    single = [None if array is None else _single(array) for array in arrays]
     model = _model(op_type, single, attributes, outputs, domain, symbolic=symbolic)
     kernel = on_onnxruntime(model)
     assert kernel is not None, "ONNX Runtime has a float32 kernel for each of these rows"
-    feed = {name: array.astype(np.float32) for name, array in point.items()}
+    feed = {name: _single(array) for name, array in point.items()}
     want = kernel(feed)
     first = differentiate(model, wrt=wrt, of=of, cotangent="input")
     proto = ir.to_proto(first.model)

@@ -216,6 +216,25 @@ def _skip_rms_norm(w: _Writer) -> None:
     _rms(w, "sum", [-1], w.attribute("epsilon", 1e-12))
 
 
+def _embed_layer_norm(w: _Writer) -> None:
+    """Y = LayerNormalization of the sum of word, position and segment embeddings along the last axis."""
+    if len(w.node.outputs) > 1 and (w.node.outputs[1].uses() or w.node.outputs[1].is_graph_output()):
+        raise _refused(w.node, "its second output, the mask index, is used")
+    w.line("words = Gather <axis = 0> (word, ids)")
+    if w.has(8):
+        w.line("positions = Gather <axis = 0> (position, places)")
+    else:
+        w.line("length = Shape <start = 1, end = 2> (ids)")
+        w.line("zero = Constant <value_ints = [0]> ()")
+        w.line("positions = Slice (position, zero, length, zero)")
+    w.line("placed = Add (words, positions)")
+    if w.has(1):
+        w.line("segments = Gather <axis = 0> (segment, kinds)")
+    w.line("sum = Add (placed, segments)" if w.has(1) else "sum = Identity (placed)")
+    epsilon = float(w.attribute("epsilon", 1e-12))
+    w.line(f"y = LayerNormalization <axis = -1, epsilon = {epsilon!r}> (sum, gamma, beta)")
+
+
 def _skip_sum(w: _Writer) -> None:
     bias = 4 if w.node.op_type == "SkipLayerNormalization" else 3
     w.line("skipped = Add (x, skip)")
@@ -268,6 +287,12 @@ _DEFINITIONS: dict[tuple[str, str], _Definition] = {
     ("com.microsoft", "BiasGelu"): (_bias_gelu, ["x", "bias"], ["y"], ()),
     ("com.microsoft", "FastGelu"): (_fast_gelu, ["x", "bias"], ["y"], ()),
     ("com.microsoft", "QuickGelu"): (_quick_gelu, ["x"], ["y"], ("alpha",)),
+    ("com.microsoft", "EmbedLayerNormalization"): (
+        _embed_layer_norm,
+        ["ids", "kinds", "word", "position", "segment", "gamma", "beta", "mask", "places"],
+        ["y", "mask_index", "sum"],
+        ("epsilon", "mask_index_type"),
+    ),
     ("com.microsoft", "FusedMatMul"): (
         _matmul,
         ["a", "b"],
