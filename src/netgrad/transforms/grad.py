@@ -27,6 +27,7 @@ from netgrad.onnx.view import all_names, operators_of, subgraphs, value_types, v
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
+from netgrad.transforms.saved import drop_unread_states, save_states
 from netgrad.transforms.select import as_names, check_float_values, targets_of
 
 Cotangent = Literal["ones", "input"]
@@ -144,7 +145,9 @@ def differentiate(
         actions += expanded
 
     rules = OnnxRules(value_types(graph, names), opset, overrides)
-    added = add_needed_outputs(graph, rules, _between(graph, names, targets))
+    active = _between(graph, names, targets)
+    added = add_needed_outputs(graph, rules, active)
+    saved = save_states(graph, active)
     types = value_types(graph, names)
     operators = operators_of(graph)
     rules = OnnxRules(types, opset, overrides, singularities(operators, types))
@@ -162,6 +165,7 @@ def differentiate(
     )
     outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
     drop_unread(added)
+    drop_unread_states(saved)
     return Gradient(
         prepared.model,
         outputs,

@@ -330,6 +330,18 @@ def test_second_order_agrees_with_central_differences_of_the_gradient(model: Mod
     _compare(want, got, "float64")
 
 
+def test_the_loop_hands_out_what_the_gradient_reads_and_runs_once() -> None:
+    model = next(model for model in MODELS if model.note == "Loop with several carried values")
+    result = grad(model.build(), wrt=["x"], of="y")
+    forward, backward = (node for node in result.graph if node.op_type == "Loop")
+    # The gradient by x reads t of every iteration, and for that j; it reads no other state.
+    assert len(forward.outputs) == 4 + 1
+    assert len(forward.attributes["body"].as_graph().outputs) == 1 + 4 + 1
+    assert forward.outputs[4] in [
+        value for graph in [backward.attributes["body"].as_graph()] for node in graph for value in node.inputs
+    ]
+
+
 def test_the_idle_branch_is_not_evaluated() -> None:
     """An index that exists in one branch only would fail in the other."""
     text = """

@@ -77,7 +77,8 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     saved = parts.saved(saving or ([0] if length_of is None else []))
     for j, stack in saved.items():
         reads.names[stacks[j]] = stack
-    counted = length_of if length_of is not None else next(iter(saved.values()))
+    counted = next(iter(saved.values()), None) or length_of
+    assert counted is not None, "a Loop has a state or a scan output"
     trips = b.op("Gather", b.op("Shape", counted), b.constant(np.int64(0)), axis=0)
     reads.names[last] = b.op("Sub", trips, b.constant(np.int64(1)))
 
