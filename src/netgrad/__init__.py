@@ -35,7 +35,11 @@ _LAZY = {
     "save": "netgrad.onnx.write",
     "training_step": "netgrad.train.step",
 }
-_MODULES = {"core": "netgrad.core", "losses": "netgrad.train.losses", "optimizers": "netgrad.train.optimizers"}
+_MODULES = {
+    "core": "netgrad.core",
+    "losses": "netgrad.train.losses",
+    "optimizers": "netgrad.train.optimizers",
+}
 
 __all__ = sorted([*_LAZY, *_MODULES, "__version__"])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from netgrad.core.errors import RuleError
+from netgrad.core.errors import RuleError, UnsupportedOperatorError
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules import declaration
 from netgrad.onnx.rules.context import RuleContext
@@ -130,14 +130,11 @@ def test_a_broken_contract_is_told_to_the_author(
         first_order(MUL)
 
 
-def test_an_attribute_that_a_rule_does_not_know_is_refused() -> None:
-    from netgrad.core.errors import UnsupportedOperatorError
-    from tests.onnx.rules.table import build, gradient_model
-
-    model = build(EXP)
-    attribute = model.graph.node[0].attribute.add()
-    attribute.name, attribute.type, attribute.i = "base", 2, 10
-    with pytest.raises(
-        UnsupportedOperatorError, match=r"Exp, node 'node' .* attribute 'base' = 10"
-    ):
-        gradient_model(model, ["x0"], ["y0"])
+def test_an_attribute_that_a_rule_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("Elu", [normal(2, 3)], {"alpha": 0.5}, note="wrong")
+    first_order(case)
+    wrong = declaration.Declaration("Elu", "", declaration.Kind.RULE, function=right_rule("Elu"))
+    monkeypatch.setitem(declaration._DECLARATIONS, ("", "Elu"), wrong)
+    with pytest.raises(UnsupportedOperatorError, match=r"Elu, node 'node' .* attribute 'alpha' = 0\.5"):
+        first_order(case)
+    first_order(Case("Elu", [normal(2, 3)], note="at its default"))

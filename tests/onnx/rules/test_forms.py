@@ -88,13 +88,3 @@ def test_what_is_not_understood_is_refused(body: str, names: list[str]) -> None:
         grad(_model(body, initializers="int64[2] sizes = {4, 5}"), wrt=["x"], of="y")
     for name in names:
         assert name in str(caught.value)
-
-
-def test_scales_by_block_are_refused() -> None:
-    model = _model(
-        "y = DequantizeLinear <axis = 1, block_size = 2> (q, x)",
-        opset=21,
-        initializers="uint8[2, 6] q = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}",
-    )
-    with pytest.raises(UnsupportedOperatorError, match="block_size"):
-        grad(model, wrt=["x"], of="y")
