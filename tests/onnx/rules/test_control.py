@@ -219,6 +219,24 @@ g (double[3] x, double[4,3] u, double[3] w, bool c) => (double[3] y) {
                 else_branch = eb () => (double[3] b) { b = Mul(v, e) }> }>
 }"""
 
+_LOOP_ROWS = """
+g (double[3] x, int64[1] n, bool[1] go) => (double[3] y) {
+  y = Loop(n, go, x) <body = b (int64[1] i, bool[1] c, double[3] v) => (bool[1] o, double[3] r) {
+    o = Identity(c) f = CastLike(i, v) q = Mul(v, x) r = Add(q, f) }>
+}"""
+_LOOP_NEVER = """
+g (double[3] x, bool go) => (double[3] y) {
+  three = Constant<value = int64 {3}>()
+  y = Loop(, go, x) <body = b (int64 i, bool c, double[3] v) => (bool o, double[3] r) {
+    o = Less(i, three) r = Mul(v, v) }>
+}"""
+_LOOP_POOL = """
+g (double[1,1,4,5] x, double[1,1,4,5] w, int64 n) => (double[1,1,4,5] y) {
+  go = Constant<value = bool {1}>()
+  y = Loop(n, go, x) <body = b (int64 i, bool c, double[1,1,4,5] v) => (bool o, double[1,1,4,5] r) {
+    o = Identity(c) p = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(v) r = Mul(p, w) }>
+}"""
+
 MODELS = [
     *(
         Model(f"If {branch} {c}", text, shapes, {"c": c}, symbolic)
@@ -250,6 +268,20 @@ MODELS = [
         {"n": np.int64(3)},
     ),
     Model("Loop that passes values on", _LOOP_SWAP, {"a": (3,), "b": (3,)}, {"n": np.int64(3)}),
+    Model(
+        "Loop with counter and condition of one element in a row, and a value both carried and captured",
+        _LOOP_ROWS,
+        {"x": (3,)},
+        {"n": np.array([3]), "go": np.array([True])},
+    ),
+    Model("Loop whose condition starts false", _LOOP_NEVER, {"x": (3,)}, {"go": False}),
+    Model("Loop whose condition starts true", _LOOP_NEVER, {"x": (3,)}, {"go": True}),
+    Model(
+        "Loop of an operator whose rule reads an output that is left out",
+        _LOOP_POOL,
+        {"x": (1, 1, 4, 5), "w": (1, 1, 4, 5)},
+        {"n": np.int64(2)},
+    ),
     Model("Loop in Loop", _LOOP_NESTED, {"x": (2, 3), "w": (2, 3)}, {"n": np.int64(3)}),
     *(Model(f"If in Loop in If {d}", _IF_LOOP_IF, {"x": (3,), "w": (3,)}, {"d": d}) for d in (True, False)),
     Model("Scan", _SCAN, {"x": (2, 3), "w": (3, 3), "u": (4, 2, 3)}),
@@ -355,6 +387,26 @@ def test_the_idle_branch_is_not_evaluated() -> None:
     point = {"x": np.array([0.5, 2.0]), "c": np.array(False)}
     got = run_gradient(gradient, point, {"y": np.array(1.0)}, "float64")["x"]
     np.testing.assert_allclose(got, [np.exp(0.5), 0.0], rtol=1e-12)
+
+
+def test_half_precision_sums_do_not_stall() -> None:
+    """3,000 contributions of 1, which float16 could add up to 2,048 only."""
+    text = """
+    g (float16[2] w, float16[2] x, int64 n, float16[3000,2] u) => (float16[2] y, float16[2] z) {
+      go = Constant<value = bool {1}>()
+      y = Loop(n, go, x) <body = b (int64 i, bool c, float16[2] v) => (bool o, float16[2] r) {
+        o = Identity(c) r = Add(v, w) }>
+      z = Scan(x, u) <num_scan_inputs=1, body = s (float16[2] v, float16[2] e) => (float16[2] r) {
+        r = Add(v, w) }>
+    }"""
+    model = parser.parse_model(_HEAD + text)
+    half = {name: np.zeros(shape, np.float16) for name, shape in [("w", 2), ("x", 2), ("u", (3000, 2))]}
+    point = {**half, "n": np.array(3000)}
+    for of in ("y", "z"):
+        gradient = gradient_model(model, ["w"], [of])
+        got = run_gradient(gradient, point, {of: np.ones(2)}, "float16")["w"]
+        assert got.dtype == np.float16
+        np.testing.assert_array_equal(got, [3000, 3000])
 
 
 def test_random_numbers_inside_are_refused() -> None:

@@ -12,7 +12,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, plain, write
+from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, plain, sum_type, write, zero_sum
 from netgrad.onnx.view import TensorInfo
 
 _FIRST = 2  # trip count and condition come before the initial states
@@ -47,7 +47,7 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     arriving = {
         j: draft.input(reads.fresh(f"state_cotangent_{j}"), parts.info(parts.state_inputs[j])) for j in states
     }
-    sums = {k: draft.input(reads.fresh(f"sum_{k}"), plain(op.required(k).info)) for k in captured}
+    sums = {k: draft.input(reads.fresh(f"sum_{k}"), sum_type(op.required(k).info)) for k in captured}
     inner = draft.builder
     place = inner.op("Sub", inner.value(last, index_type()), iteration)
     counter, condition = body.inputs[:_FIRST]
@@ -68,8 +68,7 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for name in (parts.state_inputs[j] for j in states):
         draft.output(gradients.get(name), name)
     for k in captured:
-        found = gradients.get(sources[k])
-        draft.output(sums[k] if found is None else sums[k] + found, sources[k])
+        draft.add_to(sums[k], gradients.get(sources[k]))
 
     _, read = draft.finish()
     length_of = next((op.optional_output(k) for k in range(parts.states, len(op.outputs))), None)
@@ -87,9 +86,9 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         cotangent = dy[j]
         final = op.optional_output(j) or op.required(_FIRST + j)
         initial.append(b.zeros_like(final) if cotangent is None else cotangent)
-    initial += [b.zeros_like(op.required(k)) for k in captured]
+    initial += [zero_sum(op, k) for k in captured]
     infos = [plain(op.required(_FIRST + j).info) for j in states]
-    infos += [plain(op.required(k).info) for k in captured]
+    infos += [sum_type(op.required(k).info) for k in captured]
     explicit = [trips, b.constant(np.bool_(True)), *initial]
     results = write(op, "Loop", explicit, {"body": draft}, reads, infos)
     contributions: list[Value | None] = [None] * len(op.inputs)

@@ -9,7 +9,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, plain, write
+from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, plain, sum_type, write, zero_sum
 
 _AXES, _DIRECTIONS = "scan_output_axes", "scan_output_directions"
 
@@ -48,7 +48,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for j in states:
         name = reads.fresh(f"state_cotangent_{j}")
         arrive(cotangents, parts.state_outputs[j], draft.input(name, parts.info(parts.state_inputs[j])))
-    sums = {k: draft.input(reads.fresh(f"sum_{k}"), plain(op.required(k).info)) for k in captured}
+    sums = {k: draft.input(reads.fresh(f"sum_{k}"), sum_type(op.required(k).info)) for k in captured}
     scanned: list[Value] = []  # what the gradient scans over, with the axis and the direction of each
     places: list[tuple[int, int]] = []
     for k, cotangent in enumerate(dy):
@@ -64,8 +64,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for name in (parts.state_inputs[j] for j in states):
         draft.output(gradients.get(name), name)
     for k in captured:
-        found = gradients.get(sources[k])
-        draft.output(sums[k] if found is None else sums[k] + found, sources[k])
+        draft.add_to(sums[k], gradients.get(sources[k]))
     for m in elements:
         draft.output(gradients.get(names[m]), names[m])
 
@@ -85,7 +84,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for j in states:
         cotangent = dy[j]
         initial.append(b.zeros_like(op.required(j)) if cotangent is None else cotangent)
-    initial += [b.zeros_like(op.required(k)) for k in captured]
+    initial += [zero_sum(op, k) for k in captured]
     targets = [*states, *captured, *(parts.states + m for m in elements)]
     results = write(
         op,
@@ -93,7 +92,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         [*initial, *scanned],
         {"body": draft},
         reads,
-        [plain(op.required(k).info) for k in targets],
+        [(sum_type if k in captured else plain)(op.required(k).info) for k in targets],
         num_scan_inputs=len(scanned),
         scan_input_axes=_unless_zero([axis for axis, _ in places]),
         scan_input_directions=_unless_zero([direction for _, direction in places]),

@@ -67,6 +67,14 @@ class Draft:
         self.outputs.append(result.name)
         self.types[result.name] = plain(primal.info)
 
+    def add_to(self, total: Value, gradient: Value | None) -> None:
+        """Give out ``total``, an input of the draft, with one more contribution."""
+        if gradient is not None:
+            assert total.dtype is not None, "what has a gradient is of known type"
+            total = self.builder.assume_like(total + self.builder.cast(gradient, total.dtype), total)
+        self.outputs.append(total.name)
+        self.types[total.name] = plain(total.info)
+
     def value(self, name: str) -> Value:
         """A value that the draft computes or reads."""
         info = self.types.get(name)
@@ -306,6 +314,20 @@ def arrive(cotangents: dict[str, Value], name: str, cotangent: Value) -> None:
 def plain(info: TensorInfo) -> TensorInfo:
     """The same without content: what is known of a value that may change."""
     return TensorInfo(info.dtype, info.shape)
+
+
+def sum_type(info: TensorInfo) -> TensorInfo:
+    """What the gradient of a value is summed in over many iterations: half precision would stall."""
+    halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    return TensorInfo(ir.DataType.FLOAT if info.dtype in halves else info.dtype, info.shape)
+
+
+def zero_sum(op: RuleContext, k: int) -> Value:
+    """What the sum of the gradients of input ``k`` starts with."""
+    zeros = op.builder.zeros_like(op.required(k))
+    dtype = sum_type(zeros.info).dtype
+    assert dtype is not None, "what has a gradient is of known type"
+    return op.builder.cast(zeros, dtype)
 
 
 def index_type() -> TensorInfo:
