@@ -38,10 +38,8 @@ def imply_ranks(model: onnx_ir.Model) -> bool:
         known = [(value, rank) for value in waiting if (rank := _rank_of(value)) is not None]
         for value, rank in known:
             value.shape = onnx_ir.Shape([None] * rank)
-            if value.type is None:
-                value.type = onnx_ir.TensorType(
-                    onnx_ir.DataType.FLOAT
-                )  # what the operators of ai.onnx.ml give
+            if value.type is None and _is_ml_output(value):
+                value.type = onnx_ir.TensorType(onnx_ir.DataType.FLOAT)
         found = found or bool(known)
         # A rank found travels against the flow: look again at what the writers of these values read.
         candidates = {value for value, _ in known}
