@@ -37,6 +37,8 @@ def _model(op_type: str, shape: list[int], kernel: list[int] | None, **attribute
         ("Conv", [1, 3, 9, 8], [3, 1, 2, 3], {"group": 3, "dilations": [2, 3], "pads": [1, 2, 1, 2]}),
         ("Conv", [2, 2, 11], [3, 2, 4], {"strides": [3]}),
         ("Conv", [1, 4, 3, 7, 6], [6, 2, 1, 5, 5], {"group": 2, "pads": [0, 1, 0, 0, 0, 1]}),
+        ("Conv", [1, 4, 3, 7, 6], [6, 4, 1, 6, 5], {"dilations": [1, 1, 1], "strides": [1, 1, 2]}),
+        ("Conv", [1, 4, 3, 7, 6], [6, 4, 1, 6, 5], {"pads": [1, 0, 0, 1, 0, 0]}),
         ("Conv", [2, 3, 9, 8], [4, 3, 4, 3], {"strides": [2, 3], "dilations": [2, 3], "pads": [0, 1, 0, 0]}),
         ("Conv", [1, 2, 4, 5, 6], [3, 2, 2, 1, 3], {"pads": [1, 0, 1, 0, 1, 1]}),
         ("AveragePool", [2, 3, 7, 6], None, {"kernel_shape": [3, 2], "strides": [2, 1]}),

@@ -134,19 +134,36 @@ def _windows(writer: _Writer, x: ir.Value, kernel: Sequence[int]) -> list[ir.Val
 
 def _each_window(
     writer: _Writer, x: ir.Value, kernel: Sequence[int], sizes: Sequence[int]
-) -> list[ir.Value] | None:
-    """For each of the windows, ``sizes`` in number along the axes, its elements: shape (N, C, kernel..)."""
+) -> ir.Value | None:
+    """All windows, ``sizes`` in number along the axes, side by side: shape (N, C, kernel.., windows..).
+
+    A first axis along which the kernel has one element and meets every element of X is not taken apart.
+    """
     form = _padded_input(writer, x, len(kernel))
     if form is None:
         return None
     padded, strides, dilations = form
-    axes, steps = writer.ints(*range(2, 2 + len(kernel))), writer.ints(*dilations)
+    rank, whole = len(kernel), _first_axis_is_whole(writer, x, kernel, sizes)
+    axes, steps = writer.ints(*range(2, 2 + rank)), writer.ints(*dilations)
     found = []
-    for position in itertools.product(*map(range, sizes)):
+    for position in itertools.product(*map(range, [1, *sizes[1:]] if whole else sizes)):
         starts = [o * s for o, s in zip(position, strides, strict=True)]
         ends = [start + (n - 1) * d + 1 for start, n, d in zip(starts, kernel, dilations, strict=True)]
-        found.append(writer.op("Slice", padded, writer.ints(*starts), writer.ints(*ends), axes, steps))
-    return found
+        if whole:
+            ends[0] = _END
+        window = writer.op("Slice", padded, writer.ints(*starts), writer.ints(*ends), axes, steps)
+        found.append(writer.op("Unsqueeze", window, writer.ints(2 + rank)))
+    stacked = writer.op("Concat", *found, axis=2 + rank)
+    if whole:
+        stacked = writer.op("Transpose", stacked, perm=[0, 1, *range(3, 2 + rank), 2, 2 + rank])
+    return stacked
+
+
+def _first_axis_is_whole(writer: _Writer, x: ir.Value, kernel: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the kernel has one element along the first spatial axis and meets every element of X there."""
+    static, rank = _static(x), len(kernel)
+    stride = writer.attribute("strides", [1] * rank)[0]
+    return static is not None and rank > 1 and kernel[0] == stride == 1 and sizes[0] == static[2]
 
 
 def _conv(writer: _Writer, node: ir.Node) -> ir.Value | None:
@@ -161,17 +178,13 @@ def _conv(writer: _Writer, node: ir.Node) -> ir.Value | None:
     groups = int(writer.attribute("group", 1))
     elements = inputs * int(np.prod(kernel))
     sizes = _static(node.outputs[0])
-    if sizes is not None and np.prod(sizes[2:]) < np.prod(kernel):
+    apart = None if sizes is None else sizes[3 if _first_axis_is_whole(writer, x, kernel, sizes[2:]) else 2 :]
+    if sizes is not None and apart is not None and np.prod(apart) < np.prod(kernel):
         # The gradient of a weight: its kernel is as large as an image, and there are few windows.
         windows = _each_window(writer, x, kernel, sizes[2:])
         if windows is None:
             return None
-        stacked = writer.op(
-            "Concat",
-            *(writer.op("Unsqueeze", window, writer.ints(2 + len(kernel))) for window in windows),
-            axis=2 + len(kernel),
-        )  # (N, C, kernel.., windows)
-        whole = writer.ints(*sizes)
+        stacked, whole = windows, writer.ints(*sizes)
     else:
         taps = _windows(writer, x, kernel)
         if taps is None:
