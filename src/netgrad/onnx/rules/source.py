@@ -20,9 +20,6 @@ from netgrad.onnx.rules.singular import (
 )
 from netgrad.onnx.view import FLOATING, TensorInfo
 
-# Attributes that change how an operator runs, not what it computes.
-_NEUTRAL_ATTRIBUTES = frozenset({"__doc__"})
-
 
 class OnnxRules:
     """Gradient rules of ONNX operators over one graph's values (a `netgrad.core.registry.RuleSource`).
@@ -155,7 +152,7 @@ class OnnxRules:
         """Refuse an attribute that the rule does not understand, unless it has its default."""
         schema = schema_of(op.type, self.opset, op.domain)
         for name, value in op.attributes.items():
-            if name in declared.attributes or name in _NEUTRAL_ATTRIBUTES:
+            if name in declared.attributes:
                 continue
             default = None if schema is None else attribute_default(schema, name)
             given = list(value) if isinstance(value, tuple) else value

@@ -61,8 +61,12 @@ class OnnxVocabulary:
         return math.ceil(math.prod(dims) * info.dtype.itemsize)
 
     def fold(self, op: Operator, output_index: int, partial: str) -> Operator | None:
-        """A Gemm without its C input, adding ``partial`` through it; None for any other operator."""
-        if op.type == "Gemm" and len(op.inputs) == 2 and output_index == 0:
+        """A Gemm without its C input, adding ``partial`` through it; None for any other operator.
+
+        Without C a Gemm ignores its ``beta``; with C it would scale ``partial``, so ``beta`` must be 1.
+        """
+        free = op.type == "Gemm" and not op.domain and len(op.inputs) == 2 and output_index == 0
+        if free and op.attributes.get("beta", 1.0) == 1.0:
             return Operator(
                 op.type, (*op.inputs, partial), op.outputs, op.attributes, op.domain, op.device, op.name
             )
