@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx_ir
 
 from netgrad.onnx.edit import Editor, all_graphs, graph_values
+
+
+class NameAuthority:
+    """Gives out names that are free in one graph; a taken name gets a numbered suffix.
+
+    Attributes:
+        taken: The names that are in use.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def unique(self, wish: str) -> str:
+        """``wish`` if it is free, else ``wish_1``, ``wish_2``, ...; the answer is taken from then on."""
+        name = wish
+        while name in self.taken:
+            self._next[wish] = self._next.get(wish, 0) + 1
+            name = f"{wish}_{self._next[wish]}"
+        self.taken.add(name)
+        return name
 
 
 def name_nodes(model: onnx_ir.Model) -> list[str]:

@@ -8,8 +8,9 @@ import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError, nearest
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.view import Dim, TensorInfo, all_names, tensor_info, values_of
-from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
+from netgrad.transforms.emit import Emitter, emit_all
 from netgrad.transforms.select import listed
 
 

@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.names import NameAuthority
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -129,16 +130,11 @@ def chain(*transforms: Transform) -> Transform:
         return transforms[0]
 
     names: list[dict[str, str]] = []  # for each transform: own slot name -> name in the chain
-    taken: set[str] = set()
+    free = NameAuthority(())
     for transform in transforms:
         renamed = {}
         for slot in transform.init(np.zeros(1)):  # the names don't depend on the parameter
-            name, count = slot, 0
-            while name in taken:
-                count += 1
-                name = f"{slot}_{count}"
-            taken.add(name)
-            renamed[slot] = name
+            renamed[slot] = free.unique(slot)
         names.append(renamed)
 
     def init(parameter: Array) -> dict[str, Array]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError, NetgradWarning, nearest
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
@@ -318,12 +319,10 @@ def _counters(model: ir.Model, *, always: bool) -> tuple[str, str | None]:
     taken = {value.name for graph in model.graphs() for node in graph for value in node.outputs}
     taken |= {value.name for value in (*model.graph.inputs, *model.graph.initializers.values())}
 
+    free = NameAuthority(name for name in taken if name)
+
     def counter(wish: str) -> ir.Value:
-        name, count = wish, 0
-        while name in taken:
-            count += 1
-            name = f"{wish}_{count}"
-        return ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
+        return ir.Value(name=free.unique(wish), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
 
     step, seed = counter("step"), counter("seed")
     dropped = draw_dropout(model, step, seed, always=always)

@@ -12,29 +12,9 @@ from netgrad.core.operator import Operator
 from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.body import Body, captured_of, live
 from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.provenance import Provenance, record
 from netgrad.onnx.view import TensorInfo, all_names
-
-
-class NameAuthority:
-    """Gives out names that are free in one graph; a taken name gets a numbered suffix.
-
-    Attributes:
-        taken: The names that are in use.
-    """
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self.taken = set(taken)
-        self._next: dict[str, int] = {}
-
-    def unique(self, wish: str) -> str:
-        """``wish`` if it is free, else ``wish_1``, ``wish_2``, ...; the answer is taken from then on."""
-        name = wish
-        while name in self.taken:
-            self._next[wish] = self._next.get(wish, 0) + 1
-            name = f"{wish}_{self._next[wish]}"
-        self.taken.add(name)
-        return name
 
 
 class Emitter:

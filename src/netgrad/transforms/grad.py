@@ -15,6 +15,7 @@ from netgrad.core.errors import InvalidArgumentError, NetgradWarning
 from netgrad.core.operator import Operator
 from netgrad.core.result import BackwardPass
 from netgrad.onnx.expand import EXPANDED_FROM, expand
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
@@ -25,7 +26,7 @@ from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, subgraphs, value_types, values_of
 from netgrad.onnx.weights import weight_names
-from netgrad.transforms.emit import Emitter, NameAuthority, emit_all
+from netgrad.transforms.emit import Emitter, emit_all
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.saved import drop_unread_states, save_states
 from netgrad.transforms.select import as_names, check_float_values, targets_of

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 import onnx_ir as ir
 
 from netgrad.onnx.infer import infer_node
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.view import all_names, operator_of, tensor_info
-from netgrad.transforms.emit import NameAuthority
 
 
 def add_needed_outputs(graph: ir.Graph, rules: OnnxRules, active: Collection[str]) -> list[ir.Value]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.view import all_names, dims_of
-from netgrad.transforms.emit import NameAuthority
 
 _FIRST_STATE = {"Loop": 2, "Scan": 0}
 _LISTS = ("scan_output_axes", "scan_output_directions")

@@ -17,6 +17,7 @@ from netgrad.core.operator import Operator
 from netgrad.onnx.body import Body, bodies, captured_of, live
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import infer_node
+from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
@@ -175,17 +176,14 @@ class Reads:
         captured = captured_of(op.operator)
         explicit = len(op.inputs) - len(captured)
         self.names: dict[str, Value | None] = dict(zip(captured, op.inputs[explicit:], strict=True))
-        self.taken = {name for body in bodies(op.operator) for name in _names_in(body)} | set(captured)
+        inside = (name for body in bodies(op.operator) for name in _names_in(body))
+        self._free = NameAuthority([*inside, *captured])
+        self.taken = self._free.taken
         self._infos: dict[str, TensorInfo] = {}
 
     def fresh(self, wish: str) -> str:
         """A name that no value in the bodies has."""
-        name, count = wish, 0
-        while name in self.taken:
-            count += 1
-            name = f"{wish}_{count}"
-        self.taken.add(name)
-        return name
+        return self._free.unique(wish)
 
     def add(self, wish: str, value: Value | None, info: TensorInfo | None = None) -> str:
         """Read one more value from outside; ``info`` is what is known of it inside."""
