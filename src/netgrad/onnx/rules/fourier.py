@@ -12,7 +12,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.placing import count_up, length, scatter_along
+from netgrad.onnx.rules.placing import count_up, length, pad_axes, scatter_along
 
 _AXIS_INPUT = 20  # the opset from which DFT takes its axis as an input
 
@@ -117,7 +117,8 @@ def _of_length(b: Builder, dx: Value, x: Value, axis: int | Value) -> Value:
             return dx
         if surplus > 0:
             return b.op("Slice", dx, b.ints([0]), want, axes)
-        return b.op("Pad", dx, b.ints([0, -surplus]), None, axes)
+    if isinstance(axis, int):
+        return pad_axes(b, dx, {axis: (b.ints([0]), want - have)})
     return b.op("Pad", dx, b.concat([b.ints([0]), want - have], axis=0), None, axes)
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.placing import collect, numbering, scatter_flat
+from netgrad.onnx.rules.placing import collect, numbering, pad_axes, scatter_flat
 
 # Modes that copy elements of the tensor itself; NumPy has the same names.
 _COPYING_MODES = ("reflect", "edge", "wrap")
@@ -62,12 +62,23 @@ def _cut_off(op: RuleContext, dy: Value) -> Value:
     b = op.builder
     known = _constant_pads(op)
     if known is None or any(pad < 0 for pair in known.values() for pad in pair):
-        return b.op("Pad", dy, _negated(b, op.required(1)), None, op.optional(3))
+        pads, axes = _negated(b, op.required(1)), op.optional(3)
+        if axes is None or axes.constant is None or dy.rank is None:
+            return b.op("Pad", dy, pads, None, axes)
+        numbers = [axis % dy.rank for axis in axes.constant.tolist()]
+        margins = {
+            axis: (_entry(b, pads, k), _entry(b, pads, k + len(numbers))) for k, axis in enumerate(numbers)
+        }
+        return pad_axes(b, dy, margins)
     if not known:
         return dy
     starts = [before for before, _ in known.values()]
     ends = [-after if after else _END for _, after in known.values()]
     return b.op("Slice", dy, b.ints(starts), b.ints(ends), b.ints(list(known)))
+
+
+def _entry(b: Builder, pads: Value, k: int) -> Value:
+    return b.slice(pads, 0, k, k + 1) if pads.constant is None else b.ints([int(pads.constant[k])])
 
 
 def _negated(b: Builder, pads: Value) -> Value:

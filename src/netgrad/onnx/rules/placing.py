@@ -12,7 +12,7 @@ at about 10 ns an element. ``benchmarks/gather.py`` has the figures of all forms
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,7 +64,13 @@ def joined(b: Builder, parts: Sequence[Value]) -> Value:
     known = [array for array in arrays if array is not None]
     if len(known) == len(parts):
         return b.ints(np.concatenate(known).tolist())
-    return b.concat([part for part in parts if part.constant is None or part.constant.size], axis=0)
+    merged: list[Value] = []
+    for part in parts:
+        if part.constant is not None and merged and merged[-1].constant is not None:
+            merged[-1] = b.ints([*merged[-1].constant.tolist(), *part.constant.tolist()])
+        else:
+            merged.append(part)
+    return b.concat([part for part in merged if part.constant is None or part.constant.size], axis=0)
 
 
 def resized(b: Builder, x: Value, axis: int, size: Value) -> Value:
@@ -185,7 +191,28 @@ def pad_axis(b: Builder, x: Value, axis: int, before: int, after: int) -> Value:
     """``x`` with zeros before and after it along one axis; ``x`` itself where there are none."""
     if not before and not after:
         return x
-    return b.op("Pad", x, b.ints([before, after]), None, b.ints([axis]))
+    return pad_axes(b, x, {axis: (b.ints([before]), b.ints([after]))})
+
+
+def pad_axes(
+    b: Builder, x: Value, margins: Mapping[int, tuple[Value, Value]], fill: Value | None = None
+) -> Value:
+    """``x`` with zeros, or ``fill``, before and after it along some axes.
+
+    Pads are written for all axes where the rank is known. Pad's input ``axes`` would be shorter, but the
+    optimizer of ONNX Runtime moves a Transpose over such a Pad as if it had none: the model fails, or gives
+    another shape (release 1.32).
+
+    Args:
+        b: Writes the operators.
+        x: Any tensor.
+        margins: For each axis, from 0 on, how many entries to add before and after: int64 of shape (1,).
+        fill: What to fill with, 0-d.
+    """
+    none = b.ints([0])
+    axes = range(x.rank) if x.rank is not None else list(margins)
+    pads = joined(b, [margins.get(axis, (none, none))[side] for side in (0, 1) for axis in axes])
+    return b.op("Pad", x, pads, fill, b.ints(list(axes)) if x.rank is None else None)
 
 
 def take(b: Builder, x: Value, axis: int, places: Value) -> Value:
@@ -222,7 +249,7 @@ def collect_neighbours(b: Builder, dy: Value, axis: int, places: np.ndarray, siz
     first, behind = int(places[0]), int(places[-1]) + 1
     before = b.ints([first]) if first >= 0 else size - b.ints([-first])
     after = b.ints([-behind]) if first < 0 else size - b.ints([behind])
-    return b.op("Pad", dy, joined(b, [before, after]), None, b.ints([axis]))
+    return pad_axes(b, dy, {axis: (before, after)})
 
 
 def collect_distinct(b: Builder, dy: Value, axis: int, places: Value, size: Value) -> Value:

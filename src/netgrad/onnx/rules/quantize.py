@@ -6,7 +6,7 @@ from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.placing import joined, length, lengths
+from netgrad.onnx.rules.placing import joined, length, lengths, pad_axes
 
 
 @rule("DequantizeLinear", attributes=("axis", "block_size", "output_dtype"), not_differentiable=(0, 2))
@@ -52,7 +52,7 @@ def _sum_of_blocks(op: RuleContext, products: Value, axis: int, block: int) -> V
         missing = blocks * width - have
     padded = products
     if missing.constant is None or missing.constant[0]:
-        padded = b.op("Pad", products, joined(b, [b.ints([0]), missing]), None, b.ints([axis]))
+        padded = pad_axes(b, products, {axis: (b.ints([0]), missing)})
     rank = op.rank(op.output)
     shape = joined(b, [lengths(b, products, 0, axis), blocks, width, lengths(b, products, axis + 1, rank)])
     apart = b.op("Reshape", padded, shape, allowzero=1)

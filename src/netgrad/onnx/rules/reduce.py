@@ -15,6 +15,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.placing import pad_axes
 from netgrad.onnx.rules.precision import widened
 
 _ATTRIBUTES = ("keepdims", "noop_with_empty_axes")
@@ -212,7 +213,8 @@ def _running_product(op: RuleContext, x: Value, axis: int, size: int, direction:
     def moved(value: Value, places: int) -> Value:
         by = places * direction
         one = builder.scalar(1.0, value)
-        shifted = op.emit("Pad", value, builder.ints([by, -by]), one, builder.ints([axis]))
+        margins = (builder.ints([by]), builder.ints([-by]))
+        shifted = pad_axes(builder, value, {axis % op.rank(x): margins}, one)
         return builder.assume_like(shifted, value)
 
     product, step = moved(x, 1), 1

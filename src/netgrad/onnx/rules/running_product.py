@@ -9,7 +9,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.placing import count_up, length
+from netgrad.onnx.rules.placing import count_up, length, pad_axes
 
 # "To the end" as a bound of Slice.
 _END = (1 << 63) - 1
@@ -74,8 +74,8 @@ def _by_doubling(op: RuleContext, x: Value, seeds: Value, size: int) -> Value:
         """The entries ``by`` places later in the order of the products, 0 behind the last."""
         if size == 0:
             return values
-        pads = [by, -by] if op.attribute("reverse") else [-by, by]
-        return b.op("Pad", values, b.ints(pads), None, b.ints([1]))
+        before = by if op.attribute("reverse") else -by
+        return pad_axes(b, values, {1: (b.ints([before]), b.ints([-before]))})
 
     total = shifted(seeds, 1) if op.attribute("exclusive") else seeds
     factors, distance = shifted(x, 1), 1

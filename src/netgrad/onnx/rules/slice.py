@@ -14,9 +14,9 @@ from netgrad.onnx.rules.placing import (
     collect_distinct,
     count_up,
     elements,
-    joined,
     length,
     numbering,
+    pad_axes,
     scatter_flat,
 )
 
@@ -50,11 +50,8 @@ def slice_(op: RuleContext, dy: Value) -> Value:
         if cut.step != 1:
             dx = _collect_strided(b, dx, x, cut)
     margins = {cut.axis: _margins(b, dy, x, cut) for cut in cuts if cut.step == 1}
-    padded = [axis for axis, pair in margins.items() if not all(_is_zero(margin) for margin in pair)]
-    if not padded:
-        return dx
-    pads = joined(b, [margins[axis][side] for side in (0, 1) for axis in padded])
-    return b.op("Pad", dx, pads, None, b.ints(padded))
+    margins = {axis: pair for axis, pair in margins.items() if not all(map(_is_zero, pair))}
+    return pad_axes(b, dx, margins) if margins else dx
 
 
 def _cuts(op: RuleContext) -> list[_Cut] | None:
