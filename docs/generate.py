@@ -18,6 +18,7 @@ import typer
 
 from netgrad.cli.app import app
 from netgrad.onnx.fused import fused_operators
+from netgrad.onnx.ml.lower import lowered_operators
 from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
@@ -86,6 +87,19 @@ def operators_page() -> str:
         "Models that ONNX Runtime's optimizer wrote hold operators of its own. These are expanded, too:",
         "",
         *(f"- `{domain or 'ai.onnx'}::{op_type}`" for domain, op_type in fused_operators()),
+        "",
+        "## Classical models",
+        "",
+        "Operators of `ai.onnx.ml`. *lowered*: written as standard operators, the attributes as tensors.",
+        "",
+        "| operator | kind | why none |",
+        "|---|---|---|",
+        *(f"| {op_type} | lowered | |" for op_type in lowered_operators()),
+        *(
+            f"| {op_type} | {declared.kind.value} | {declared.reason} |"
+            for (domain, op_type), declared in sorted(declarations().items())
+            if domain == "ai.onnx.ml"
+        ),
     ]
     return "\n".join(lines) + "\n"
 

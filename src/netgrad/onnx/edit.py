@@ -23,6 +23,12 @@ ELEMENT: Final = "element"
 DERIVED: Final = "derived"
 """Its value on a tensor that netgrad computed or added: never a parameter."""
 
+SETTING: Final = "setting"
+"""Its value on a tensor that was an attribute and can be differentiated by, but is no weight."""
+
+EXPANDED_FROM: Final = "netgrad.expanded_from"
+"""Metadata key on nodes of an expansion: the type and name of the operator that they stand for."""
+
 
 def graph_values(graph: onnx_ir.Graph) -> Iterator[onnx_ir.Value]:
     """Inputs, initializers and node outputs of one graph, without the graphs inside it."""

@@ -11,17 +11,16 @@ import onnx.defs
 import onnx_ir
 
 from netgrad.onnx.constants import lift_constants
+from netgrad.onnx.edit import EXPANDED_FROM as EXPANDED_FROM
 from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
 from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
+from netgrad.onnx.ml.lower import check_lowered
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.recurrent import RECURRENT, recurrent_definition
 from netgrad.onnx.shapes import infer_shapes
-
-EXPANDED_FROM = "netgrad.expanded_from"
-"""Metadata key on nodes of an expansion: the type and name of the operator that they stand for."""
 
 _DOMAIN = "netgrad.expansion"  # only while nodes are being expanded
 
@@ -96,6 +95,7 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
 
 def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
     """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
+    check_lowered(node)
     if inner_graphs(node):  # SequenceMap; its body would have to become a part of the definition
         return None
     if node.domain == "" and node.op_type in RECURRENT:

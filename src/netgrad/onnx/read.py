@@ -108,6 +108,8 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
         _check_texts(function.node, where)
     if proto.graph.sparse_initializer:
         proto = _with_dense_initializers(proto, where)
+    if any(has_maps(value.type) for value in (*proto.graph.output, *proto.graph.value_info)):
+        proto = _without_map_types(proto)
     try:
         model = onnx_ir.from_proto(proto)
     except Exception as error:  # onnx_ir wraps whatever a malformed field caused
@@ -203,6 +205,26 @@ def _with_dense_initializers(proto: onnx.ModelProto, where: str) -> onnx.ModelPr
             ) from None
         copy.graph.initializer.append(onnx.numpy_helper.from_array(dense, sparse.values.name))
     del copy.graph.sparse_initializer[:]
+    return copy
+
+
+def has_maps(kind: onnx.TypeProto) -> bool:
+    """Whether it is the type of a map, or of a sequence of maps, which onnx_ir does not have."""
+    while kind.HasField("sequence_type"):
+        kind = kind.sequence_type.elem_type
+    return bool(kind.HasField("map_type"))
+
+
+def _without_map_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy that does not say which values are maps, or sequences of maps: onnx_ir has no such type.
+
+    A runtime knows it from the operator that makes the map (ZipMap).
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for value in (*copy.graph.output, *copy.graph.value_info):
+        if has_maps(value.type):
+            value.ClearField("type")
     return copy
 
 

@@ -9,6 +9,7 @@ import onnx_ir
 from netgrad.onnx.carried import infer_carried
 from netgrad.onnx.edit import all_graphs, all_values
 from netgrad.onnx.ranks import imply_ranks
+from netgrad.onnx.read import has_maps
 
 _UNINFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 """Operators that the standard gives no inference; their output is like their first input."""
@@ -143,7 +144,7 @@ def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | 
     types = {info.name: info.type for info in (*proto.value_info, *proto.output)}
     for node, node_proto in zip(graph, proto.node, strict=True):
         for output in node.outputs:
-            if output.name in types:
+            if output.name in types and not has_maps(types[output.name]):
                 _update(output, types[output.name], symbols)
         for attribute in node_proto.attribute:
             inner = node.attributes[attribute.name]

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.constants import FLOATS
-from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
+from netgrad.onnx.edit import CONSTANT_MARK, DERIVED, SETTING
 
 _PARAMETERS: Mapping[str, Mapping[int, str]] = {
     "Attention": {0: "queries", 1: "keys", 2: "values"},
@@ -143,8 +143,11 @@ def _dependent_values(model: onnx_ir.Model) -> set[onnx_ir.Value]:
 
 def _judge(value: onnx_ir.Value, dependent: set[onnx_ir.Value]) -> InitializerRole:
     name = value.name or ""
-    if value.const_value is not None and value.const_value.metadata_props.get(CONSTANT_MARK) == DERIVED:
+    mark = None if value.const_value is None else value.const_value.metadata_props.get(CONSTANT_MARK)
+    if mark == DERIVED:
         return InitializerRole(name, "constant", False, "netgrad computed it from constants")
+    if mark == SETTING:
+        return InitializerRole(name, "setting", False, "it follows the data, or was chosen by hand")
     found: InitializerRole | None = None
     for node, index in _meetings(value, dependent):
         role, is_weight, reason = _at(node, index, value)

@@ -1,0 +1,1 @@
+"""Operators of ``ai.onnx.ml`` in terms of standard operators, their parameters as tensors."""
