@@ -10,7 +10,7 @@ from netgrad.core.errors import AccumulationError
 from netgrad.core.operator import GradientSlice, Operator
 from netgrad.core.tape import EXTERNAL, GradientRef, Ref, Tape
 from netgrad.core.versions import NONE, Versions
-from netgrad.core.vocabulary import DeviceVocabulary, SparseVocabulary, Vocabulary
+from netgrad.core.vocabulary import DeviceVocabulary, SparseVocabulary, StructuredVocabulary, Vocabulary
 
 
 class Adder:
@@ -32,6 +32,7 @@ class Adder:
         self._versions = versions
         self._tape = tape
         self._words = vocabulary
+        self._structured = vocabulary if isinstance(vocabulary, StructuredVocabulary) else None
         self._unique_names = unique_names
         self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
@@ -75,7 +76,11 @@ class Adder:
         if first != NONE:
             # A sum may work in place on its first operand only.
             terms[0], terms[first] = terms[first], terms[0]
-        words = self._words.sum([tape.reference(ref) for ref in terms], base, device)
+        named = [tape.reference(ref) for ref in terms]
+        if self._structured is None:
+            words = self._words.sum(named, base, device)
+        else:
+            words = self._structured.sum_like(self._versions.blobs[value], named, base, device)
         total = tape.append(words, _origin(origin), device)[base]
         tape.claims[total] = value
         if first != NONE and terms[0] == refs[first]:

@@ -60,6 +60,18 @@ class SparseVocabulary(Protocol):
 
 
 @runtime_checkable
+class StructuredVocabulary(Protocol):
+    """What a dialect says besides whose values are not all tensors."""
+
+    def sum_like(self, blob: str, terms: Sequence[str], out: str, device: Any) -> Sequence[Operator]:
+        """``out`` = the sum of ``terms``, gradients of the forward value ``blob``, added in their order.
+
+        ``blob`` says only what is added; the operators do not read it.
+        """
+        ...
+
+
+@runtime_checkable
 class DeviceVocabulary(Protocol):
     """What a dialect says whose nets are not in single assignment, or run on several devices."""
 

@@ -16,23 +16,25 @@ import onnx_ir as ir
 from netgrad.core.operator import Operator
 from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.infer import infer_node, schema_of
-from netgrad.onnx.view import FLOATING, Dim, TensorInfo
+from netgrad.onnx.view import FLOATING, Dim, Structure, TensorInfo
 
 Operand: TypeAlias = "Value | float | int | bool"
 
 
 class Value:
-    """A tensor in the graph being written.
+    """A value in the graph being written: nearly always a tensor.
 
     Attributes:
         name: Blob name.
         dtype: Element type, None where unknown.
         shape: Dims (integers, symbols, None), or None where the rank is unknown.
         constant: The content where it is a known constant, else None.
+        structure: Whether it is a tensor, a sequence of tensors, or an optional; of the latter, ``dtype`` and
+            ``shape`` are those of the tensors in them.
         shape_owner: Name of the value that is known to have the same shape, whatever it turns out to be.
     """
 
-    __slots__ = ("_builder", "constant", "dtype", "name", "shape", "shape_owner")
+    __slots__ = ("_builder", "constant", "dtype", "name", "shape", "shape_owner", "structure")
 
     def __init__(self, builder: Builder, name: str, info: TensorInfo) -> None:
         self._builder = builder
@@ -40,12 +42,18 @@ class Value:
         self.dtype = info.dtype
         self.shape = info.shape
         self.constant = info.constant
+        self.structure = info.structure
         self.shape_owner = name
 
     @property
     def info(self) -> TensorInfo:
         """Type, shape and content in one record."""
-        return TensorInfo(self.dtype, self.shape, self.constant)
+        return TensorInfo(self.dtype, self.shape, self.constant, self.structure)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the value is a tensor."""
+        return self.structure is Structure.TENSOR
 
     @property
     def rank(self) -> int | None:
@@ -367,6 +375,8 @@ def same_shape(x: Value, y: Value) -> bool:
     if x.shape_owner == y.shape_owner:
         return True
     if x.shape is None or y.shape is None or len(x.shape) != len(y.shape):
+        return False
+    if not (x.is_tensor and y.is_tensor):
         return False
     return all(a is not None and a == b for a, b in zip(x.shape, y.shape, strict=True))
 

@@ -27,7 +27,7 @@ def infer_carried(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
         infer: Infers the model's shapes anew from what it says by now; False if that fails.
     """
     _infer_looped(model, infer)
-    while _declare_scanned(model) and infer():
+    while (_declare_scanned(model) or _declare_mapped(model)) and infer():
         pass
 
 
@@ -80,6 +80,27 @@ def _declare_scanned(model: onnx_ir.Model) -> bool:
                 dims = tuple(new if old is None else old for old, new in zip(known, dims, strict=False))
                 if dims != _dims(inside):
                     inside.shape, found = onnx_ir.Shape(dims), True
+    return found
+
+
+def _declare_mapped(model: onnx_ir.Model) -> bool:
+    """Give the inputs of SequenceMap bodies the type and shape of what they are fed; whether any was new."""
+    found = False
+    for graph in model.graphs():
+        for node in graph:
+            if node.op_type != "SequenceMap" or node.domain not in ("", "ai.onnx"):
+                continue
+            body = node.attributes["body"].as_graph()
+            for source, inside in zip(node.inputs, body.inputs, strict=False):
+                if source is None or source.type is None:
+                    continue
+                if inside.type is None:
+                    whole, found = source.type, True
+                    inside.type = (
+                        onnx_ir.TensorType(whole.dtype) if isinstance(whole, onnx_ir.SequenceType) else whole
+                    )
+                if inside.shape is None and source.shape is not None:
+                    inside.shape, found = onnx_ir.Shape(_dims(source) or ()), True
     return found
 
 

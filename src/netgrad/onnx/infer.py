@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper
 
-from netgrad.onnx.view import Dim, TensorInfo
+from netgrad.onnx.view import Dim, Structure, TensorInfo
 
 
 @cache
@@ -35,19 +35,28 @@ def attribute_default(schema: onnx.defs.OpSchema, name: str) -> Any:
 def _type_proto(info: TensorInfo) -> onnx.TypeProto | None:
     if info.dtype is None:
         return None
-    return helper.make_tensor_type_proto(int(info.dtype), None if info.shape is None else list(info.shape))
+    proto = helper.make_tensor_type_proto(int(info.dtype), None if info.shape is None else list(info.shape))
+    if info.structure in (Structure.SEQUENCE, Structure.OPTIONAL_SEQUENCE):
+        proto = helper.make_sequence_type_proto(proto)
+    return helper.make_optional_type_proto(proto) if info.structure.is_optional else proto
 
 
 def _info(proto: onnx.TypeProto | None) -> TensorInfo:
+    structure = Structure.TENSOR
+    if proto is not None and proto.HasField("optional_type"):
+        proto, structure = proto.optional_type.elem_type, Structure.OPTIONAL
+    if proto is not None and proto.HasField("sequence_type"):
+        proto = proto.sequence_type.elem_type
+        structure = Structure.OPTIONAL_SEQUENCE if structure.is_optional else Structure.SEQUENCE
     if proto is None or not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
         return TensorInfo()
     dtype = ir.DataType(proto.tensor_type.elem_type)
     if not proto.tensor_type.HasField("shape"):
-        return TensorInfo(dtype)
+        return TensorInfo(dtype, structure=structure)
     dims: list[Dim] = []
     for dim in proto.tensor_type.shape.dim:
         dims.append(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None))
-    return TensorInfo(dtype, tuple(dims))
+    return TensorInfo(dtype, tuple(dims), structure=structure)
 
 
 def _attribute_proto(name: str, value: Any) -> onnx.AttributeProto:

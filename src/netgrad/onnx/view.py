@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -29,19 +30,59 @@ FLOATING = frozenset(
 """The element types that a gradient can have."""
 
 
+class Structure(enum.Enum):
+    """What a value is made of: one tensor, or several, or perhaps none."""
+
+    TENSOR = "tensor"
+    SEQUENCE = "sequence"
+    OPTIONAL = "optional tensor"
+    OPTIONAL_SEQUENCE = "optional sequence"
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the value may hold nothing."""
+        return self in (Structure.OPTIONAL, Structure.OPTIONAL_SEQUENCE)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
     """What is known of one value before the net runs.
 
     Attributes:
-        dtype: Element type, or None where unknown (or where the value is no tensor).
-        shape: Dims in order, or None where not even the rank is known.
+        dtype: Element type, or None where unknown; of a sequence or an optional, that of its tensors.
+        shape: Dims in order, or None where not even the rank is known; of a sequence or an optional, what
+            is known of the shape of all its tensors.
         constant: The value itself where it is a small constant that no one may change, else None.
+        structure: Whether the value is a tensor at all.
     """
 
     dtype: ir.DataType | None = None
     shape: tuple[Dim, ...] | None = None
     constant: np.ndarray | None = None
+    structure: Structure = Structure.TENSOR
+
+    @property
+    def plain(self) -> TensorInfo:
+        """The same without content: what is known of a value that may change."""
+        return self if self.constant is None else replace(self, constant=None)
+
+    @property
+    def ir_type(self) -> ir.TypeProtocol | None:
+        """The type as a model states it, None where the element type is unknown."""
+        if self.dtype is None:
+            return None
+        found: ir.TypeProtocol = ir.TensorType(self.dtype)
+        if self.structure in (Structure.SEQUENCE, Structure.OPTIONAL_SEQUENCE):
+            found = ir.SequenceType(found)
+        return ir.OptionalType(found) if self.structure.is_optional else found
+
+
+def structure_of(type_: ir.TypeProtocol | None) -> Structure:
+    """What a value of this type is made of; a tensor where the type is unknown."""
+    if isinstance(type_, ir.OptionalType):
+        inside = isinstance(type_.elem_type, ir.SequenceType)
+        return Structure.OPTIONAL_SEQUENCE if inside else Structure.OPTIONAL
+    return Structure.SEQUENCE if isinstance(type_, ir.SequenceType) else Structure.TENSOR
 
 
 def dims_of(shape: ir.Shape | None) -> tuple[Dim, ...] | None:
@@ -68,8 +109,9 @@ def tensor_info(value: ir.Value, *, variable: bool = False) -> TensorInfo:
         return TensorInfo(tensor.dtype, shape, constant)
     if tensor is not None:
         return TensorInfo(tensor.dtype, tuple(tensor.shape.numpy()), None)
-    dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
-    return TensorInfo(dtype, dims_of(value.shape), None)
+    sparse = isinstance(value.type, ir.SparseTensorType)
+    dtype = None if sparse or value.type is None else value.type.dtype
+    return TensorInfo(dtype, dims_of(value.shape), None, structure_of(value.type))
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:

@@ -75,6 +75,10 @@ def _widen_attributes(node: onnx_ir.Node, opset: int) -> None:
             continue
         if attribute.type == onnx_ir.AttributeType.TENSOR and attribute.as_tensor().dtype in _NARROW:
             _set_tensor(node, name, attribute.as_tensor().numpy())
+        elif attribute.type == onnx_ir.AttributeType.TYPE_PROTO:
+            stated = attribute.value
+            wide = onnx_ir.TypeAndShape(_wide_type(stated.type), stated.shape)
+            node.attributes[name] = onnx_ir.AttrTypeProto(name, wide)
     if node.op_type == "Constant":
         for name in ("value_float", "value_floats"):
             given = node.attributes.get(name)

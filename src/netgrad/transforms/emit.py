@@ -115,7 +115,7 @@ class Emitter:
                 value = inner.copied(value)
             info = body.types.get(written, TensorInfo())
             if value.type is None and info.dtype is not None:
-                value.type = ir.TensorType(info.dtype)
+                value.type = info.ir_type
             if value.shape is None and info.shape is not None:  # a Scan needs at least the rank
                 value.shape = ir.Shape(info.shape)
             graph.outputs.append(value)
@@ -170,7 +170,7 @@ class _BodyEmitter(Emitter):
 def _typed(name: str, info: TensorInfo) -> ir.Value:
     return ir.Value(
         name=name,
-        type=None if info.dtype is None else ir.TensorType(info.dtype),
+        type=info.ir_type,
         shape=None if info.shape is None else ir.Shape(info.shape),
     )
 

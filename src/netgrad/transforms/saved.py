@@ -50,11 +50,14 @@ def save_states(graph: ir.Graph, active: Collection[str]) -> list[SavedStates]:
             continue
         body = node.attributes["body"].as_graph()
         # A Loop's body gives the condition first, which is no output of the node.
+        sequences_only = len(body.outputs) == 1 + _states(node) and node.op_type == "Loop"
         states = [
             state
             for state in body.inputs[first_state : first_state + _states(node)]
             if isinstance(state.type, ir.TensorType)  # sequences can't be stacked
         ]
+        if not states and sequences_only and isinstance(body.inputs[0].type, ir.TensorType):
+            states = [body.inputs[0]]  # the number of the iteration, so that they are counted
         if not states or len(node.outputs) != len(body.outputs) - (node.op_type == "Loop"):
             continue
         first = len(node.outputs)

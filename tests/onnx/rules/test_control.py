@@ -2,80 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
-
 import numpy as np
-import onnx
-import onnx_ir as ir
 import pytest
 from onnx import parser
 
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.transforms.grad import grad
-from tests.onnx.rules.table import (
-    TOLERANCE,
-    Arrays,
-    central_differences,
-    disagreement,
-    gradient_model,
-    run_gradient,
-    runner,
-)
-
-_HEAD = '<ir_version: 10, opset_import: ["": 18]> '
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model with subgraphs.
-
-    Attributes:
-        note: What it is there for; its name.
-        text: Its graph, in ONNX's text form.
-        shapes: Shapes of the inputs that are differentiated; their content is random.
-        settings: The other inputs.
-        symbolic: False where the model itself needs static dims.
-        weights: Initializers to differentiate by as well.
-    """
-
-    note: str
-    text: str
-    shapes: Mapping[str, Sequence[int]]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    symbolic: bool = True
-    weights: Sequence[str] = ()
-
-    @property
-    def types(self) -> set[str]:
-        return {name for name in ("If", "Loop", "Scan") if re.search(rf"\b{name}\s*\(", self.text)}
-
-    @cached_property
-    def point(self) -> Arrays:
-        rng = np.random.default_rng(zlib.crc32(self.note.encode()))
-        drawn = {name: np.asarray(np.round(rng.normal(size=shape), 2)) for name, shape in self.shapes.items()}
-        return {**drawn, **{name: np.asarray(value) for name, value in self.settings.items()}}
-
-    @property
-    def wrt(self) -> list[str]:
-        return [*self.shapes, *self.weights]
-
-    def build(self, *, symbolic: bool = False, single: bool = False) -> onnx.ModelProto:
-        text = _HEAD + self.text
-        model = parser.parse_model(text.replace("double", "float") if single else text)
-        if symbolic:
-            for value in model.graph.input:
-                for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-                    dim.dim_param = f"{value.name}_{axis}"
-            for value in model.graph.output:
-                for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-                    dim.dim_param = f"{value.name}_{axis}"
-        return model
-
+from tests.onnx.rules.graphs import HEAD, Model, check_gradient, check_second_order
+from tests.onnx.rules.table import gradient_model, run_gradient
 
 _IF = """
 g (double[2,3] x, double[3,2] w, bool c) => (double[2,2] y) {
@@ -297,69 +231,14 @@ MODELS = [
 _BY_NAME = pytest.mark.parametrize("model", MODELS, ids=[model.note.replace(" ", "_") for model in MODELS])
 
 
-def _cotangents(outputs: Mapping[str, np.ndarray]) -> Arrays:
-    rng = np.random.default_rng(5)
-    return {
-        name: np.asarray(np.round(rng.normal(size=array.shape), 2))
-        for name, array in outputs.items()
-        if array.dtype.kind == "f"
-    }
-
-
-def _with_weights_fed(model: Model, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, Arrays]:
-    """The model with its weights as inputs, so that differences can move them, and a point of it all."""
-    copy, point = onnx.ModelProto(), dict(model.point)
-    copy.CopyFrom(proto)
-    graphs = [copy.graph, *(a.g for node in copy.graph.node for a in node.attribute if a.HasField("g"))]
-    for graph in graphs:
-        for tensor in [t for t in graph.initializer if t.name in model.weights]:
-            point[tensor.name] = onnx.numpy_helper.to_array(tensor)
-            graph.initializer.remove(tensor)
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            copy.graph.input.append(info)
-    return copy, point
-
-
-def _compare(want: Arrays, got: Arrays, dtype: str) -> None:
-    for name, expected in want.items():
-        wrong = disagreement(expected, got[name], TOLERANCE[dtype])
-        assert not wrong, f"gradient of {name}: {wrong}"
-
-
 @_BY_NAME
 def test_gradient_agrees_with_central_differences(model: Model) -> None:
-    proto = model.build()
-    free, point = _with_weights_fed(model, proto)
-    run = runner(free)
-    cotangents = _cotangents(run(point))
-    want = central_differences(run, point, cotangents, model.wrt)
-    assert any(np.any(gradient) for gradient in want.values())
-    for single, symbolic in [(False, False), (False, True), (True, False)]:
-        if symbolic and not model.symbolic:
-            continue
-        dtype = "float32" if single else "float64"
-        built = model.build(symbolic=symbolic, single=single)
-        fed = {k: v.astype(dtype) if v.dtype == np.float64 else v for k, v in model.point.items()}
-        got = run_gradient(gradient_model(built, model.wrt, list(cotangents)), fed, cotangents, dtype)
-        assert all(array.dtype == dtype for array in got.values())
-        _compare(want, got, dtype)
+    check_gradient(model)
 
 
 @_BY_NAME
 def test_second_order_agrees_with_central_differences_of_the_gradient(model: Model) -> None:
-    proto = model.build()
-    cotangents = _cotangents(runner(proto)(model.point))
-    first = gradient_model(proto, model.wrt, list(cotangents))
-    gradients = [first.outputs[name] for name in model.wrt]
-    run = runner(ir.to_proto(first.model))
-    point = {**model.point, **{first.seeds[name]: array for name, array in cotangents.items()}}
-    again = [*model.shapes, *first.seeds.values()]
-    needed = {value.name for value in first.model.graph.inputs}
-    point = {name: array for name, array in point.items() if name in needed}
-    seeds = _cotangents({name: run(point)[name] for name in gradients})
-    want = central_differences(run, point, seeds, again)
-    got = run_gradient(gradient_model(first.model, again, gradients), point, seeds, "float64")
-    _compare(want, got, "float64")
+    check_second_order(model)
 
 
 def test_the_loop_hands_out_what_the_gradient_reads_and_runs_once() -> None:
@@ -383,7 +262,7 @@ def test_the_idle_branch_is_not_evaluated() -> None:
       y = If(c) <then_branch = t () => (double a) { p = Gather(x, far) a = Mul(p, p) },
                  else_branch = e () => (double b) { q = Gather(x, near) b = Exp(q) }>
     }"""
-    gradient = gradient_model(parser.parse_model(_HEAD + text), ["x"], ["y"])
+    gradient = gradient_model(parser.parse_model(HEAD + text), ["x"], ["y"])
     point = {"x": np.array([0.5, 2.0]), "c": np.array(False)}
     got = run_gradient(gradient, point, {"y": np.array(1.0)}, "float64")["x"]
     np.testing.assert_allclose(got, [np.exp(0.5), 0.0], rtol=1e-12)
@@ -399,7 +278,7 @@ def test_half_precision_sums_do_not_stall() -> None:
       z = Scan(x, u) <num_scan_inputs=1, body = s (float16[2] v, float16[2] e) => (float16[2] r) {
         r = Add(v, w) }>
     }"""
-    model = parser.parse_model(_HEAD + text)
+    model = parser.parse_model(HEAD + text)
     half = {name: np.zeros(shape, np.float16) for name, shape in [("w", 2), ("x", 2), ("u", (3000, 2))]}
     point = {**half, "n": np.array(3000)}
     for of in ("y", "z"):
@@ -416,7 +295,7 @@ def test_random_numbers_inside_are_refused() -> None:
                  else_branch = e () => (double[3] b) { b = Exp(x) }>
     }"""
     with pytest.raises(UnsupportedOperatorError, match=r"If.*RandomUniformLike '.*' would draw other"):
-        grad(parser.parse_model(_HEAD + text), wrt=["x"], of="y")
+        grad(parser.parse_model(HEAD + text), wrt=["x"], of="y")
 
 
 def test_a_carried_value_that_grows_is_refused() -> None:
@@ -427,7 +306,7 @@ def test_a_carried_value_that_grows_is_refused() -> None:
         o = Identity(c) s = Sin(v) r = Concat<axis=0>(s, x) }>
     }"""
     with pytest.raises(UnsupportedOperatorError, match=r"Loop.*'v' changes its shape from \(1, 3\) to \(2"):
-        grad(parser.parse_model(_HEAD + text), wrt=["x"], of="y")
+        grad(parser.parse_model(HEAD + text), wrt=["x"], of="y")
 
 
 def test_an_operator_inside_without_a_rule_is_named() -> None:
@@ -436,7 +315,7 @@ def test_an_operator_inside_without_a_rule_is_named() -> None:
       y = If(c) <then_branch = t () => (double a) { a = my.domain.Foo(x) },
                  else_branch = e () => (double b) { b = ReduceSum<keepdims=0>(x) }>
     }"""
-    head = _HEAD.replace("18]", '18, "my.domain": 1]')
+    head = HEAD.replace("18]", '18, "my.domain": 1]')
     with pytest.raises(UnsupportedOperatorError, match=r"my\.domain::Foo.*x"):
         grad(parser.parse_model(head + text), wrt=["x"], of="y")
 

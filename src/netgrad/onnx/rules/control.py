@@ -8,7 +8,7 @@ from netgrad.onnx.body import Body
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, plain, write
+from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, write
 from netgrad.onnx.view import TensorInfo
 
 
@@ -32,13 +32,12 @@ def if_(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         draft = drafts[branch] = Draft(op, body, reads)
         arriving: dict[str, Value] = {}
         for k, formal in cotangents.items():
-            info = _output_info(op, body, k)
-            draft.types[formal] = TensorInfo(info.dtype, info.shape)
-            arrive(arriving, body.outputs[k], draft.builder.value(formal, draft.types[formal]))
+            draft.types[formal] = _output_info(op, body, k).plain
+            arrive(draft.builder, arriving, body.outputs[k], draft.builder.value(formal, draft.types[formal]))
         gradients = draft.differentiate(arriving, list(dict.fromkeys(sources.values())))
         for name in sources.values():
             draft.output(gradients.get(name), name)
-    results = write(op, "If", [op.input], drafts, reads, [plain(op.required(k).info) for k in wanted])
+    results = write(op, "If", [op.input], drafts, reads, [op.required(k).info.plain for k in wanted])
     contributions: list[Value | None] = [None] * len(op.inputs)
     for k, result in zip(wanted, results, strict=True):
         contributions[k] = op.builder.assume_like(result, op.required(k))

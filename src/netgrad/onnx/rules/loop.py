@@ -12,7 +12,9 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, plain, sum_type, write, zero_sum
+from netgrad.onnx.rules.saving import SavedState, saved_states
+from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, sum_type, write, zero_sum
+from netgrad.onnx.sequences import zeros_like
 from netgrad.onnx.view import TensorInfo
 
 _FIRST = 2  # trip count and condition come before the initial states
@@ -34,7 +36,7 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     reads = Reads(op)
     draft = Draft(op, body, reads)
     last = reads.add("last", None, index_type())
-    stacks = {j: reads.add(f"saved_{j}", None) for j in range(parts.states)}
+    places = {j: SavedState(reads, j, parts.info(name)) for j, name in enumerate(parts.state_inputs)}
     stacked = {
         k: reads.add(f"cotangents_{k}", cotangent)
         for k, cotangent in enumerate(dy)
@@ -54,13 +56,13 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     draft.define(counter, "Reshape", [place, inner.ints(_dims(parts.info(counter)))])
     draft.define(condition, "Identity", [inner.constant(np.ones(_dims(parts.info(condition)), bool))])
     for j, name in enumerate(parts.state_inputs):
-        draft.define(name, "Gather", [inner.value(stacks[j], TensorInfo()), place], axis=0)
+        places[j].define(draft, name, place)
     for j in states:
-        arrive(cotangents, parts.state_outputs[j], arriving[j])
+        arrive(inner, cotangents, parts.state_outputs[j], arriving[j])
     for k, formal in stacked.items():
         name = parts.scan_outputs[k - parts.states]
         one = inner.op("Gather", inner.value(formal, reads.info(formal)), place, axis=0)
-        arrive(cotangents, name, inner.assume_shape(one, parts.info(name).shape))
+        arrive(inner, cotangents, name, inner.assume_shape(one, parts.info(name).shape))
     wrt = [*(parts.state_inputs[j] for j in states), *sources.values()]
     gradients = draft.differentiate(cotangents, list(dict.fromkeys(wrt)))
 
@@ -72,12 +74,12 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
 
     _, read = draft.finish()
     length_of = next((op.optional_output(k) for k in range(parts.states, len(op.outputs))), None)
-    saving = [j for j, formal in stacks.items() if formal in read]
-    saved = parts.saved(saving or ([0] if length_of is None else []))
-    for j, stack in saved.items():
-        reads.names[stacks[j]] = stack
-    counted = next(iter(saved.values()), None) or length_of
-    assert counted is not None, "a Loop has a state or a scan output"
+    saving = [j for j, place_of in places.items() if not read.isdisjoint(place_of.names)]
+    saved = saved_states(parts, saving, counted=length_of is None)
+    for j in saving:
+        places[j].fill(saved.states[j])
+    counted = saved.count or length_of
+    assert counted is not None, "the iterations are counted, by what is stacked or by themselves"
     trips = b.op("Gather", b.op("Shape", counted), b.constant(np.int64(0)), axis=0)
     reads.names[last] = b.op("Sub", trips, b.constant(np.int64(1)))
 
@@ -85,9 +87,9 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for j in states:
         cotangent = dy[j]
         final = op.optional_output(j) or op.required(_FIRST + j)
-        initial.append(b.zeros_like(final) if cotangent is None else cotangent)
+        initial.append(zeros_like(b, final) if cotangent is None else cotangent)
     initial += [zero_sum(op, k) for k in captured]
-    infos = [plain(op.required(_FIRST + j).info) for j in states]
+    infos = [op.required(_FIRST + j).info.plain for j in states]
     infos += [sum_type(op.required(k).info) for k in captured]
     explicit = [trips, b.constant(np.bool_(True)), *initial]
     results = write(op, "Loop", explicit, {"body": draft}, reads, infos)
@@ -96,7 +98,7 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         contributions[k] = b.assume_like(result, op.required(k))
     for j in range(parts.states):
         if op.wants(_FIRST + j) and contributions[_FIRST + j] is None:
-            contributions[_FIRST + j] = b.zeros_like(op.required(_FIRST + j))
+            contributions[_FIRST + j] = zeros_like(b, op.required(_FIRST + j))
     return contributions
 
 

@@ -9,7 +9,8 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, plain, sum_type, write, zero_sum
+from netgrad.onnx.rules.saving import saved_states
+from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, sum_type, write, zero_sum
 
 _AXES, _DIRECTIONS = "scan_output_axes", "scan_output_directions"
 
@@ -40,14 +41,21 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     elements = [m for m in range(count) if op.wants(parts.states + m)]
     states = parts.active_states(dy, [names[m] for m in elements])
     captured = parts.captured
+    for k in captured:
+        if not op.required(k).is_tensor:
+            raise op.refuse(
+                f"it reads '{op.operator.inputs[k]}', a {op.required(k).structure.value}, whose gradient is "
+                f"a sum over the steps, and a Scan carries tensors only",
+                "write it as a Loop, or read tensors inside it",
+            )
     sources = {k: op.operator.inputs[k] for k in captured}
     reads = Reads(op)
     draft = Draft(op, body, reads)
 
     cotangents: dict[str, Value] = {}
     for j in states:
-        name = reads.fresh(f"state_cotangent_{j}")
-        arrive(cotangents, parts.state_outputs[j], draft.input(name, parts.info(parts.state_inputs[j])))
+        arriving = draft.input(reads.fresh(f"state_cotangent_{j}"), parts.info(parts.state_inputs[j]))
+        arrive(draft.builder, cotangents, parts.state_outputs[j], arriving)
     sums = {k: draft.input(reads.fresh(f"sum_{k}"), sum_type(op.required(k).info)) for k in captured}
     scanned: list[Value] = []  # what the gradient scans over, with the axis and the direction of each
     places: list[tuple[int, int]] = []
@@ -55,7 +63,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         if cotangent is None or k < parts.states:
             continue
         name = parts.scan_outputs[k - parts.states]
-        arrive(cotangents, name, draft.input(reads.fresh(f"cotangent_{k}"), parts.info(name)))
+        arrive(draft.builder, cotangents, name, draft.input(reads.fresh(f"cotangent_{k}"), parts.info(name)))
         scanned.append(cotangent)
         places.append((output_axes[k - parts.states], 1 - output_directions[k - parts.states]))
     wrt = [*(parts.state_inputs[j] for j in states), *(names[m] for m in elements), *sources.values()]
@@ -69,8 +77,8 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         draft.output(gradients.get(names[m]), names[m])
 
     _, read = draft.finish()
-    saved = parts.saved([j for j, name in enumerate(parts.state_inputs) if name in read])
-    for j, stack in saved.items():
+    saved = saved_states(parts, [j for j, name in enumerate(parts.state_inputs) if name in read])
+    for j, (stack,) in saved.states.items():
         draft.input(parts.state_inputs[j], parts.info(parts.state_inputs[j]))
         scanned.append(stack)
         places.append((0, 1))
@@ -92,7 +100,7 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         [*initial, *scanned],
         {"body": draft},
         reads,
-        [(sum_type if k in captured else plain)(op.required(k).info) for k in targets],
+        [sum_type(op.required(k).info) if k in captured else op.required(k).info.plain for k in targets],
         num_scan_inputs=len(scanned),
         scan_input_axes=_unless_zero([axis for axis, _ in places]),
         scan_input_directions=_unless_zero([direction for _, direction in places]),

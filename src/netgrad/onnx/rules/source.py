@@ -144,7 +144,7 @@ class OnnxRules:
 
     def _cotangent(self, builder: Builder, grad: str, name: str) -> Value:
         primal = self.types.get(name, TensorInfo())
-        cotangent = builder.value(grad, TensorInfo(primal.dtype, primal.shape))
+        cotangent = builder.value(grad, primal.plain)
         cotangent.shape_owner = name
         return cotangent
 
@@ -193,6 +193,13 @@ class OnnxRules:
     ) -> Value:
         """Bring a contribution into the space of its primal: shape, then element type."""
         builder = context.builder
+        if contribution.structure is not primal.structure and None not in (contribution.dtype, primal.dtype):
+            raise RuleError(
+                f"returns a {contribution.structure.value} as the gradient of '{primal.name}', which is a "
+                f"{primal.structure.value}",
+                context.operator,
+                declared.source,
+            )
         if declared.broadcasts:
             contribution = unbroadcast(builder, contribution, primal)
         have, want = contribution.static_shape, primal.static_shape
@@ -202,7 +209,7 @@ class OnnxRules:
                 context.operator,
                 declared.source,
             )
-        if contribution.dtype is not None and primal.dtype is not None:
+        if contribution.dtype is not None and primal.dtype is not None and primal.is_tensor:
             contribution = builder.cast(contribution, primal.dtype)
         if not same_shape(contribution, primal):
             builder.assume_shape(contribution, primal.shape)

@@ -21,7 +21,9 @@ from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
-from netgrad.onnx.view import TensorInfo
+from netgrad.onnx.sequences import total as sum_of
+from netgrad.onnx.sequences import zeros_like
+from netgrad.onnx.view import Structure, TensorInfo
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -64,17 +66,22 @@ class Draft:
     def output(self, gradient: Value | None, like: str) -> None:
         """Give out the gradient of the value ``like``: zeros where there is none."""
         primal = self.value(like)
-        result = self.builder.zeros_like(primal) if gradient is None else gradient
-        self.outputs.append(result.name)
-        self.types[result.name] = plain(primal.info)
+        result = zeros_like(self.builder, primal) if gradient is None else gradient
+        self.hand_on(result, primal)
 
     def add_to(self, total: Value, gradient: Value | None) -> None:
         """Give out ``total``, an input of the draft, with one more contribution."""
         if gradient is not None:
             assert total.dtype is not None, "what has a gradient is of known type"
-            total = self.builder.assume_like(total + self.builder.cast(gradient, total.dtype), total)
-        self.outputs.append(total.name)
-        self.types[total.name] = plain(total.info)
+            if total.is_tensor:
+                gradient = self.builder.cast(gradient, total.dtype)
+            total = self.builder.assume_like(sum_of(self.builder, [total, gradient]), total)
+        self.hand_on(total, total)
+
+    def hand_on(self, value: Value, like: Value) -> None:
+        """Give out ``value``, which is of the type of ``like``."""
+        self.outputs.append(value.name)
+        self.types[value.name] = like.info.plain
 
     def value(self, name: str) -> Value:
         """A value that the draft computes or reads."""
@@ -104,8 +111,7 @@ class Draft:
         operators += [Operator("Identity", (output,), (target,)) for output, target in targets.items()]
         known = {**{name: self._reads.info(name) for name in self._reads.names}, **self.types}
         for output, target in targets.items():
-            info = known.get(output, TensorInfo())
-            known[target] = TensorInfo(info.dtype, info.shape)
+            known[target] = known.get(output, TensorInfo()).plain
         for output, cotangent in cotangents.items():
             known.setdefault(cotangent.name, known.get(output, TensorInfo()))
         rules = self._op.rules.inside(operators, known)
@@ -132,8 +138,7 @@ class Draft:
         for name in wrt:
             gradient = result.gradients.get(name)
             if gradient is not None:
-                info = known.get(name, TensorInfo())
-                found = self.builder.value(str(gradient), TensorInfo(info.dtype, info.shape))
+                found = self.builder.value(str(gradient), known.get(name, TensorInfo()).plain)
                 found.shape_owner = name
                 gradients[name] = found
         return gradients
@@ -304,25 +309,23 @@ def _random(op: Operator, types: Mapping[str, TensorInfo]) -> Operator | None:
     return None
 
 
-def arrive(cotangents: dict[str, Value], name: str, cotangent: Value) -> None:
+def arrive(builder: Builder, cotangents: dict[str, Value], name: str, cotangent: Value) -> None:
     """Add a cotangent to those of the forward body's outputs; a body may give one value several times."""
-    cotangents[name] = cotangents[name] + cotangent if name in cotangents else cotangent
-
-
-def plain(info: TensorInfo) -> TensorInfo:
-    """The same without content: what is known of a value that may change."""
-    return TensorInfo(info.dtype, info.shape)
+    cotangents[name] = sum_of(builder, [cotangents[name], cotangent]) if name in cotangents else cotangent
 
 
 def sum_type(info: TensorInfo) -> TensorInfo:
     """What the gradient of a value is summed in over many iterations: half precision would stall."""
     halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    return TensorInfo(ir.DataType.FLOAT if info.dtype in halves else info.dtype, info.shape)
+    summed_wide = info.dtype in halves and info.structure is Structure.TENSOR
+    return TensorInfo(ir.DataType.FLOAT, info.shape) if summed_wide else info.plain
 
 
 def zero_sum(op: RuleContext, k: int) -> Value:
     """What the sum of the gradients of input ``k`` starts with."""
-    zeros = op.builder.zeros_like(op.required(k))
+    zeros = zeros_like(op.builder, op.required(k))
+    if not zeros.is_tensor:
+        return zeros
     dtype = sum_type(zeros.info).dtype
     assert dtype is not None, "what has a gradient is of known type"
     return op.builder.cast(zeros, dtype)

@@ -11,7 +11,8 @@ import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.view import TensorInfo
+from netgrad.onnx.sequences import full_like, total
+from netgrad.onnx.view import Structure, TensorInfo
 
 _SMALL = 4096  # elements; ones of so few are stored rather than written by an operator
 
@@ -33,6 +34,7 @@ class OnnxVocabulary:
         info = self._types.get(blob, TensorInfo())
         sizes = [dim for dim in info.shape or () if isinstance(dim, int)]
         known = info.shape is not None and len(sizes) == len(info.shape)
+        known = known and info.structure is Structure.TENSOR
         if info.dtype is not None and known and math.prod(sizes) <= _SMALL:
             content = ir.tensor(np.ones(sizes).astype(info.dtype.numpy()))
             return [Operator("Constant", (), (out,), {"value": content})]
@@ -46,6 +48,14 @@ class OnnxVocabulary:
         """``out`` = the sum of the terms, in their order."""
         return [Operator("Add" if len(terms) == 2 else "Sum", tuple(terms), (out,))]
 
+    def sum_like(self, blob: str, terms: Sequence[str], out: str, device: Any = None) -> list[Operator]:
+        """``out`` = the sum of the terms, each of the structure of ``blob``."""
+        info = self._types.get(blob, TensorInfo())
+        if info.structure is Structure.TENSOR:
+            return self.sum(terms, out, device)
+        builder = Builder(self._opset, out)
+        return _renamed(builder, total(builder, [builder.value(term, info.plain) for term in terms]), out)
+
     def copy(self, blob: str, out: str, device: Any = None) -> list[Operator]:
         """``out`` = ``blob``."""
         return [Operator("Identity", (blob,), (out,))]
@@ -53,7 +63,7 @@ class OnnxVocabulary:
     def size_in_bytes(self, blob: str) -> int | None:
         """Size of a forward value in bytes, None where a dim is unknown."""
         info = self._types.get(blob)
-        if info is None or info.dtype is None or info.shape is None:
+        if info is None or info.dtype is None or info.shape is None or info.structure is not Structure.TENSOR:
             return None
         dims = [dim for dim in info.shape if isinstance(dim, int)]
         if len(dims) != len(info.shape):
@@ -78,7 +88,11 @@ class OnnxVocabulary:
         like = builder.value(blob, info)
         if like.dtype is None:
             like = Value(builder, blob, TensorInfo(ir.DataType.FLOAT, info.shape))
-        result = builder.full_like(like, number)
-        last = builder.operators.pop()
-        assert last.outputs == (result.name,), "the fill is the last operator written"
-        return [*builder.operators, Operator(last.type, last.inputs, (out,), last.attributes, last.domain)]
+        return _renamed(builder, full_like(builder, like, number), out)
+
+
+def _renamed(builder: Builder, result: Value, out: str) -> list[Operator]:
+    """What was written, with ``out`` as the name of the result."""
+    last = builder.operators.pop()
+    assert last.outputs == (result.name,), "the result is written by the last operator"
+    return [*builder.operators, Operator(last.type, last.inputs, (out,), last.attributes, last.domain)]

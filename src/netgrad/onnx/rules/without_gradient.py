@@ -2,13 +2,14 @@
 
 Not differentiable means that there is nothing to perturb: the output or every input is an index, a shape, a
 truth value, a text, or a draw of random numbers. Piecewise constant means that the derivative is zero almost
-everywhere. Through both, no gradient flows, and that is right. Not implemented means that a derivative exists
-and netgrad does not have it: a gradient that would have to pass is refused.
+everywhere. Through both, no gradient flows, and that is right. A third kind, not implemented, means that a
+derivative exists and netgrad does not have it, so that a gradient which would have to pass is refused; every
+operator of the standard that has a derivative has a rule or an expansion, so none is declared so here.
 """
 
 from __future__ import annotations
 
-from netgrad.onnx.rules.declaration import not_differentiable, not_implemented, piecewise_constant
+from netgrad.onnx.rules.declaration import not_differentiable, piecewise_constant
 
 # ---- not differentiable ------------------------------------------------------------------------------
 
@@ -63,16 +64,4 @@ piecewise_constant("Hardmax", reason="the output is 1 at the largest element and
 piecewise_constant(
     *("DynamicQuantizeLinear", "QuantizeLinear"),
     reason="it rounds to integers: the output jumps at some points and is constant between them",
-)
-
-# ---- not implemented ---------------------------------------------------------------------------------
-
-not_implemented(
-    "SequenceMap",
-    reason="a gradient would have to go through the graphs inside it",
-)
-not_implemented(
-    *("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert"),
-    *("SplitToSequence", "Optional", "OptionalGetElement"),
-    reason="sequences and optionals carry no gradient yet",
 )

@@ -1,0 +1,216 @@
+"""The values that the states of a Loop or a Scan had before each iteration, and how a gradient reads them.
+
+A tensor is stacked: the forward operator hands it out as scan output. Sequences cannot be stacked, nor put
+into one another; so all tensors of all of them are put one behind the other into one sequence, the history,
+which is carried besides, and what is stacked is where each begins in it and how many tensors it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netgrad.core.operator import Operator
+from netgrad.onnx.body import Body
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.repetition import Repetition
+from netgrad.onnx.rules.subgraph import Draft, Reads
+from netgrad.onnx.sequences import empty_sequence, extended, part
+from netgrad.onnx.view import Structure, TensorInfo
+
+
+class SavedState:
+    """What the body of a gradient reads to have a state's value before an iteration.
+
+    Attributes:
+        names: Formal names of what it reads: a stack, or a history, its places and its lengths.
+    """
+
+    def __init__(self, reads: Reads, position: int, info: TensorInfo) -> None:
+        self._reads = reads
+        self._info = info
+        if info.structure is Structure.SEQUENCE:
+            places = [reads.add(f"{what}_{position}", None) for what in ("starts", "counts")]
+            self.names = (reads.add(f"history_{position}", None, info), *places)
+        else:
+            self.names = (reads.add(f"saved_{position}", None),)
+
+    def define(self, draft: Draft, name: str, place: Value) -> None:
+        """Give ``name`` in the draft the value before iteration ``place``."""
+        inner = draft.builder
+        values = [inner.value(formal, self._reads.info(formal)) for formal in self.names]
+        if len(values) == 1:
+            draft.define(name, "Gather", [values[0], place], axis=0)
+            return
+        history, starts, counts = values
+        first, count = (inner.op("Gather", numbers, place, axis=0) for numbers in (starts, counts))
+        draft.define(name, "Identity", [part(inner, history, first, count)])
+
+    def fill(self, values: Sequence[Value]) -> None:
+        """Say what outside of the draft it reads."""
+        self._reads.names.update(zip(self.names, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was saved.
+
+    Attributes:
+        states: Position of a state to what a `SavedState` reads.
+        count: A value with as many rows as there were iterations; None if nothing was saved.
+    """
+
+    states: dict[int, tuple[Value, ...]]
+    count: Value | None
+
+
+def saved_states(parts: Repetition, wanted: Sequence[int], *, counted: bool = False) -> Saved:
+    """The values of states before all iterations, in their order.
+
+    They are outputs of the operator already if it has such outputs; otherwise the operator is run once more,
+    with them.
+
+    Args:
+        parts: The operator.
+        wanted: Positions among its states.
+        counted: Whether the iterations have to be counted even if nothing is saved.
+
+    Raises:
+        UnsupportedOperatorError: A state changes its shape, so that its values can't be stacked, or is an
+            optional.
+    """
+    kinds = {j: parts.info(parts.state_inputs[j]).structure for j in wanted}
+    for j, structure in kinds.items():
+        if structure.is_optional:
+            raise parts.op.refuse(
+                f"the gradient needs the carried value '{parts.state_inputs[j]}' of every iteration, "
+                f"which is an optional",
+                "carry a tensor, or a sequence that is empty where there is nothing",
+            )
+        if structure is Structure.TENSOR:
+            _check_stackable(parts, j)
+    existing = _existing(parts)
+    lists = [j for j in wanted if kinds[j] is Structure.SEQUENCE]
+    absent = [j for j in wanted if j not in lists and j not in existing]
+    states: dict[int, tuple[Value, ...]] = {j: (existing[j],) for j in wanted if j in existing}
+    count = None
+    if absent or lists or (counted and not states):
+        again = _Rerun(parts)
+        for j in absent:
+            again.stack(f"{j}", parts.state_inputs[j])
+        for j in lists:
+            again.keep_history(j)
+        if not absent and not lists:
+            again.stack("count", parts.body.inputs[0])
+        results = again.run()
+        states.update((j, (results[f"{j}"],)) for j in absent)
+        states.update((j, tuple(results[f"{j}/{what}"] for what in _HISTORY)) for j in lists)
+        count = results.get("count")
+    for values in states.values():
+        count = values[-1]  # the stack, or the numbers of tensors
+    return Saved(states, count)
+
+
+_HISTORY = ("history", "start", "count")
+
+
+class _Rerun:
+    """The forward operator once more, handing out what is wanted besides."""
+
+    def __init__(self, parts: Repetition) -> None:
+        self._parts = parts
+        self._inner = Builder(parts.op.builder.opset, "saving")
+        self._carried: dict[str, tuple[Value, Value, Value]] = {}  # before the loop, in the body, after
+        self._stacked: dict[str, Value] = {}
+
+    def stack(self, key: str, name: str) -> None:
+        """Hand out the value ``name`` of the body, of all iterations."""
+        copy = self._inner.op("Identity", self._inner.value(name, self._parts.info(name)))
+        self._stacked[key] = copy
+
+    def keep_history(self, position: int) -> None:
+        """Carry a history of a state that is a sequence, and hand out where to find what in it."""
+        name = self._parts.state_inputs[position]
+        inner, info = self._inner, self._parts.info(name)
+        state, history = inner.value(name, info), inner.value(f"{name}/history", info)
+        outer = self._parts.op.builder
+        start = empty_sequence(outer, outer.value(name, info))
+        self._carried[f"{position}/history"] = (start, history, extended(inner, history, state))
+        self._stacked[f"{position}/start"] = inner.op("SequenceLength", history)
+        self._stacked[f"{position}/count"] = inner.op("SequenceLength", state)
+
+    def run(self) -> dict[str, Value]:
+        """Write the operator; what it hands out, by key."""
+        parts, carried, stacked = self._parts, list(self._carried.values()), list(self._stacked.values())
+        body, op = parts.body, parts.op
+        known = [*stacked, *(value for _, *inside in carried for value in inside)]
+        inputs = parts.first + parts.states  # a Loop's counter and condition are no outputs of it
+        outputs = len(body.outputs) - len(parts.scan_outputs)
+        changed = Body(
+            _inserted(body.inputs, inputs, [before.name for _, before, _ in carried]),
+            (
+                *_inserted(body.outputs, outputs, [after.name for *_, after in carried]),
+                *(value.name for value in stacked),
+            ),
+            body.captured,
+            (*body.operators, *self._inner.operators),
+            {**body.types, **{value.name: value.info.plain for value in known}},
+        )
+        attributes = {**op.operator.attributes, "body": changed}
+        for name in ("scan_output_axes", "scan_output_directions"):
+            if name in attributes:
+                attributes[name] = [*attributes[name], *(0 for _ in stacked)]
+        given = _inserted(op.operator.inputs, inputs, [start.name for start, *_ in carried])
+        infos = [TensorInfo() if value is None else value.info for value in op.outputs]
+        infos[parts.states : parts.states] = [after.info.plain for *_, after in carried]
+        infos += [_stack_of(value.info) for value in stacked]
+        results = op.builder.written(Operator(op.operator.type, given, (), attributes), infos)
+        found = dict(zip(self._carried, results[parts.states :], strict=False))
+        found.update(zip(self._stacked, results[len(results) - len(stacked) :], strict=True))
+        return found
+
+
+def _inserted(names: Sequence[str], place: int, new: Sequence[str]) -> tuple[str, ...]:
+    return (*names[:place], *new, *names[place:])
+
+
+def _stack_of(info: TensorInfo) -> TensorInfo:
+    return TensorInfo(info.dtype, None if info.shape is None else (None, *info.shape))
+
+
+def _existing(parts: Repetition) -> dict[int, Value]:
+    """States that the body hands out as they come: outputs of the operator that stack them."""
+    copies = {
+        copy.outputs[0]: copy.inputs[0]
+        for copy in parts.body.operators
+        if copy.type == "Identity" and not copy.domain
+    }
+    found: dict[int, Value] = {}
+    for k, name in enumerate(parts.scan_outputs):
+        value = parts.op.optional_output(parts.states + k)
+        source = copies.get(name)
+        if value is not None and source in parts.state_inputs and _is_plain(parts, k):
+            found.setdefault(parts.state_inputs.index(source), value)
+    return found
+
+
+def _is_plain(parts: Repetition, k: int) -> bool:
+    """Whether scan output ``k`` is stacked along its first axis, in the order of the iterations."""
+    axes = parts.op.attribute("scan_output_axes") or []
+    directions = parts.op.attribute("scan_output_directions") or []
+    return not any(axes[k : k + 1]) and not any(directions[k : k + 1])
+
+
+def _check_stackable(parts: Repetition, j: int) -> None:
+    before, after = parts.state_inputs[j], parts.state_outputs[j]
+    old, new = parts.info(before).shape, parts.info(after).shape
+    if old is None or new is None:
+        return
+    pairs = zip(old, new, strict=False)
+    changed = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+    if changed or len(old) != len(new):
+        raise parts.op.refuse(
+            f"the carried value '{before}' changes its shape from {old} to {new}, so that its "
+            f"values before all iterations cannot be stacked",
+            "give it its final shape from the start, or hand out what is new as scan output",
+        )

@@ -1,0 +1,270 @@
+"""Gradients through sequences and optionals: a table of models against central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.onnx.rules.graphs import Model, check_gradient, check_second_order
+
+_CONSTRUCT = """
+g (double[3,2] x, double[1,2] w, int64 p) => (double[A,2] y, double[B,2] z) {
+  h = Mul(x, x)
+  s = SequenceConstruct(h, w, h)
+  y = ConcatFromSequence<axis = 0>(s)
+  e = SequenceAt(s, p)
+  z = Sin(e)
+}"""
+_SPLIT = """
+g (double[3,4] x) => (double[3,4] y) {
+  s = SplitToSequence<axis = 1>(x)
+  j = ConcatFromSequence<axis = -1>(s)
+  y = Mul(j, x)
+}"""
+_SPLIT_DROPPED = """
+g (double[3,4] x) => (double[A,B] y) {
+  s = SplitToSequence<axis = -1, keepdims = 0>(x)
+  j = ConcatFromSequence<axis = 0, new_axis = 1>(s)
+  y = Mul(j, j)
+}"""
+_SPLIT_SIZES = """
+g (double[5,2] x, int64[3] n, int64 p) => (double[5,2] y, double[B,2] z) {
+  s = SplitToSequence(x, n)
+  j = ConcatFromSequence<axis = 0>(s)
+  y = Mul(j, x)
+  e = SequenceAt(s, p)
+  z = Exp(e)
+}"""
+_SPLIT_CHUNKS = """
+g (double[5,2] x, int64 n, int64 p) => (double[B,2] y) {
+  s = SplitToSequence(x, n)
+  a = SequenceAt(s, p)
+  m = Constant<value = int64 {-1}>()
+  b = SequenceAt(s, m)
+  y = Mul(a, b)
+}"""
+_EMPTY_SPLIT = """
+g (double[3,2] x, double[3,0] w) => (double[A,2] y, double[3,0] z) {
+  s = SplitToSequence<axis = 1>(w)
+  v = SplitToSequence<axis = 0, keepdims = 0>(x)
+  l = SequenceLength(s)
+  f = Cast<to = 11>(l)
+  k = Add(x, f)
+  i = SequenceInsert(s, k)
+  j = ConcatFromSequence<axis = 1>(i)
+  u = ConcatFromSequence<axis = 0, new_axis = 1>(v)
+  y = Mul(j, u)
+  z = Identity(w)
+}"""
+_INSERT = """
+g (double[3,2] x, double[1,2] w, int64 p) => (double[4,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  i = SequenceInsert(s, w, p)
+  j = ConcatFromSequence<axis = 0>(i)
+  y = Mul(j, j)
+}"""
+_INSERT_AT_END = """
+g (double[3,2] x, double[2,2] w) => (double[A,2] y) {
+  e = SequenceEmpty<dtype = 11>()
+  s = SequenceInsert(e, x)
+  i = SequenceInsert(s, w)
+  j = ConcatFromSequence<axis = 0>(i)
+  y = Mul(j, j)
+}"""
+_ERASE = """
+g (double[3,2] x, int64 p) => (double[2,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  e = SequenceErase(s, p)
+  j = ConcatFromSequence<axis = 0>(e)
+  y = Mul(j, j)
+}"""
+_ERASE_LAST = """
+g (double[3,2] x) => (double[A,2] y, double[B,2] z) {
+  h = Sin(x)
+  s = SplitToSequence<axis = 0>(h)
+  e = SequenceErase(s)
+  y = ConcatFromSequence<axis = 0>(e)
+  z = ConcatFromSequence<axis = 0>(s)
+}"""
+_APPENDING = """
+g (double[2] x, double[2] w, int64 n) => (double[M,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SequenceConstruct(w)
+  h, l = Loop(n, go, x, s) <body = b (int64 i, bool c, double[2] v, seq(double[2]) a)
+      => (bool o, double[2] r, seq(double[2]) d) {
+    o = Identity(c) m = Mul(v, w) r = Sin(m) d = SequenceInsert(a, r) }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_APPENDING_ONLY = """
+g (double[2] x, double[2] w) => (double[M,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SequenceEmpty<dtype = 11>()
+  l = Loop(, go, s) <body = b (int64 i, bool c, seq(double[2]) a) => (bool o, seq(double[2]) d) {
+    three = Constant<value = int64 {3}>()
+    o = Less(i, three) f = Cast<to = 11>(i) k = Mul(w, f) m = Mul(x, k) r = Sin(m) d = SequenceInsert(a, r) }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_READING_ITSELF = """
+g (double[2] x, double[2] w, int64 n) => (double[M,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SequenceConstruct(x)
+  l = Loop(n, go, s) <body = b (int64 i, bool c, seq(double[2]) a) => (bool o, seq(double[2]) d) {
+    o = Identity(c) last = Constant<value = int64 {-1}>()
+    v = SequenceAt(a, last) m = Mul(v, w) r = Sin(m) d = SequenceInsert(a, r) }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_CONSUMING = """
+g (double[N,2] x, double[2] w, int64 n) => (double[2] y, double[M,2] z) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  y, l = Loop(n, go, w, s) <body = b (int64 i, bool c, double[2] v, seq(double[2]) a)
+      => (bool o, double[2] r, seq(double[2]) d) {
+    o = Identity(c) first = Constant<value = int64 {0}>()
+    e = SequenceAt(a, first) m = Mul(v, e) r = Sin(m) d = SequenceErase(a, first) }>
+  z = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_READING_OUTSIDE = """
+g (double[N,2] x, double[2] w) => (double[2] y, double[k,2] q) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  n = SequenceLength(s)
+  y, q = Loop(n, go, w) <body = b (int64 i, bool c, double[2] v) => (bool o, double[2] r, double[2] t) {
+    o = Identity(c) first = Constant<value = int64 {0}>()
+    e = SequenceAt(s, i) f = SequenceAt(s, first) m = Mul(v, e) r = Sin(m) t = Mul(f, r) }>
+}"""
+_BRANCHES = """
+g (double[3,2] x, double[2,2] w, bool c) => (double[A,2] y) {
+  h = Sin(x)
+  s = If(c) <then_branch = t () => (seq(double[P,2]) a) { a = SplitToSequence<axis = 0>(h) },
+             else_branch = e () => (seq(double[P,2]) b) { b = SequenceConstruct(w, x) }>
+  j = ConcatFromSequence<axis = 0>(s)
+  y = Mul(j, j)
+}"""
+_BRANCHES_READING = """
+g (double[3,2] x, double[1,2] w, bool c, int64 p) => (double[1,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  y = If(c) <then_branch = t () => (double[1,2] a) { u = SequenceAt(s, p) a = Mul(u, w) },
+             else_branch = e () => (double[1,2] b) { b = Exp(w) }>
+}"""
+_OPTIONAL = """
+g (double[3,2] x) => (double[3,2] y) {
+  h = Sin(x)
+  o = Optional(h)
+  e = OptionalGetElement(o)
+  f = OptionalGetElement(o)
+  k = OptionalGetElement(x)
+  m = Mul(e, f)
+  y = Mul(m, k)
+}"""
+_OPTIONAL_SEQUENCE = """
+g (double[3,2] x, int64 p) => (double[3,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  o = Optional(s)
+  q = OptionalGetElement(o)
+  r = OptionalGetElement(o)
+  e = ConcatFromSequence<axis = 0>(q)
+  k = SequenceAt(r, p)
+  y = Mul(e, k)
+}"""
+_OPTIONAL_BRANCHES = """
+g (double[3,2] x, bool c) => (double[3,2] y) {
+  h = Sin(x)
+  o = If(c) <
+    then_branch = t () => (optional(double[3,2]) a) { a = Optional(h) },
+    else_branch = e () => (optional(double[3,2]) b) { b = Optional<type: type_proto = double[3,2]>() }>
+  d = OptionalHasElement(o)
+  y = If(d) <
+    then_branch = t2 () => (double[3,2] u) {
+      m = OptionalGetElement(o) n = OptionalGetElement(o) u = Mul(m, n) },
+    else_branch = e2 () => (double[3,2] v) { v = Mul(x, x) }>
+}"""
+_MAP = """
+g (double[3,2] x) => (double[A,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  m = SequenceMap(s) <body = b (double[P,2] e) => (double[P,2] f) { t = Sin(e) f = Mul(t, e) }>
+  y = ConcatFromSequence<axis = 0>(m)
+}"""
+_MAP_ALL = """
+g (double[3,2] x, double[2] w, double[2] c) => (double[A,2] y, double[B,2] z) {
+  s = SplitToSequence<axis = 0>(x)
+  h = Mul(x, x)
+  t = SplitToSequence<axis = 0>(h)
+  m, q = SequenceMap(s, t, w) <
+    body = b (double[P,2] e, double[P,2] f, double[2] v) => (double[P,2] r, double[P,2] u) {
+      p = Mul(e, f) r = Mul(p, v) k = Mul(e, c) l = Sin(k) u = Mul(l, v) }>
+  y = ConcatFromSequence<axis = 0>(m)
+  z = ConcatFromSequence<axis = 0>(q)
+}"""
+_MAP_PASSING = """
+g (double[3,2] x, double[2] w) => (double[A,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  m, q, k = SequenceMap(s, w) <
+    body = b (double[P,2] e, double[2] v) => (double[P,2] r, double[2] u, double[P,2] t) {
+      r = Identity(e) u = Exp(v) t = Identity(r) }>
+  j = ConcatFromSequence<axis = 0>(m)
+  i = ConcatFromSequence<axis = 0>(k)
+  y = Mul(i, j)
+}"""
+_MAP_READING = """
+g (double[3,2] x, int64 p) => (double[A,2] y) {
+  s = SplitToSequence<axis = 0>(x)
+  m = SequenceMap(s) <body = b (double[P,2] e) => (double[P,2] r) { a = SequenceAt(s, p) r = Mul(a, e) }>
+  y = ConcatFromSequence<axis = 0>(m)
+}"""
+_MAP_EMPTY = """
+g (double[3,2] x, double[2] w) => (double[4,2] y) {
+  e = SequenceEmpty<dtype = 11>()
+  m = SequenceMap(e) <body = b (double[2] a) => (double[2] r) { r = Mul(a, w) }>
+  i = SequenceInsert(m, w)
+  j = ConcatFromSequence<axis = 0, new_axis = 1>(i)
+  k = Concat<axis = 0>(x, j)
+  y = Mul(k, k)
+}"""
+
+_X, _N = {"x": (3, 2)}, {"n": np.int64(3)}
+_XW = {"x": (2,), "w": (2,)}
+
+MODELS = [
+    *(Model(f"Construct at {p}", _CONSTRUCT, {**_X, "w": (1, 2)}, {"p": np.int64(p)}) for p in (1, -1)),
+    Model("Split", _SPLIT, {"x": (3, 4)}),
+    Model("Split with dropped axis", _SPLIT_DROPPED, {"x": (3, 4)}),
+    *(
+        Model(f"Split into sizes at {p}", _SPLIT_SIZES, {"x": (5, 2)}, {"n": [1, 3, 1], "p": np.int64(p)})
+        for p in (0, -2)
+    ),
+    Model("Split into chunks", _SPLIT_CHUNKS, {"x": (5, 2)}, {"n": np.int64(2), "p": np.int64(1)}),
+    Model("Split of nothing", _EMPTY_SPLIT, {"x": (3, 2), "w": (3, 0)}),
+    *(Model(f"Insert at {p}", _INSERT, {**_X, "w": (1, 2)}, {"p": np.int64(p)}) for p in (-3, -1, 0, 2, 3)),
+    Model("Insert at the end", _INSERT_AT_END, {**_X, "w": (2, 2)}),
+    *(Model(f"Erase at {p}", _ERASE, _X, {"p": np.int64(p)}) for p in (-3, -1, 0, 2)),
+    Model("Erase the last", _ERASE_LAST, _X),
+    *(Model(f"Loop appends {n}", _APPENDING, _XW, {"n": np.int64(n)}) for n in (0, 1, 4)),
+    Model("Loop appends and does nothing else", _APPENDING_ONLY, _XW),
+    *(Model(f"Loop reads what it carries {n}", _READING_ITSELF, _XW, {"n": np.int64(n)}) for n in (0, 3)),
+    Model("Loop consumes", _CONSUMING, {**_X, "w": (2,)}, {"n": np.int64(2)}),
+    Model("Loop reads outside", _READING_OUTSIDE, {**_X, "w": (2,)}),
+    *(Model(f"If gives a sequence {c}", _BRANCHES, {**_X, "w": (2, 2)}, {"c": c}) for c in (True, False)),
+    *(
+        Model(f"If reads {c}", _BRANCHES_READING, {**_X, "w": (1, 2)}, {"c": c, "p": np.int64(1)})
+        for c in (True, False)
+    ),
+    Model("Optional", _OPTIONAL, _X),
+    Model("Optional sequence", _OPTIONAL_SEQUENCE, _X, {"p": np.int64(1)}),
+    *(Model(f"If gives an optional {c}", _OPTIONAL_BRANCHES, _X, {"c": c}) for c in (True, False)),
+    Model("Map", _MAP, _X),
+    Model("Map of everything", _MAP_ALL, {**_X, "w": (2,), "c": (2,)}),
+    Model("Map that passes on", _MAP_PASSING, {**_X, "w": (2,)}),
+    Model("Map that reads outside", _MAP_READING, _X, {"p": np.int64(0)}),
+    Model("Map of nothing", _MAP_EMPTY, {**_X, "w": (2,)}),
+]
+_BY_NAME = pytest.mark.parametrize("model", MODELS, ids=[model.note.replace(" ", "_") for model in MODELS])
+
+
+@_BY_NAME
+def test_gradient_agrees_with_central_differences(model: Model) -> None:
+    check_gradient(model)
+
+
+@_BY_NAME
+def test_second_order_agrees_with_central_differences_of_the_gradient(model: Model) -> None:
+    check_second_order(model)
