@@ -18,7 +18,7 @@ import typer
 
 from netgrad.cli.app import app
 from netgrad.onnx.fused import fused_operators
-from netgrad.onnx.ml.lower import lowered_operators
+from netgrad.onnx.lowering.lower import lowered_operators
 from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
@@ -94,7 +94,7 @@ def operators_page() -> str:
         "",
         "| operator | kind | why none |",
         "|---|---|---|",
-        *(f"| {op_type} | lowered | |" for op_type in lowered_operators()),
+        *(f"| {op_type} | lowered | |" for op_type in lowered_operators("ai.onnx.ml")),
         *(
             f"| {op_type} | {declared.kind.value} | {declared.reason} |"
             for (domain, op_type), declared in sorted(declarations().items())

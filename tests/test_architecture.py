@@ -41,6 +41,7 @@ PUBLIC = [
     "inspect",
     "load",
     "losses",
+    "lower",
     "optimizers",
     "run",
     "save",

@@ -31,6 +31,7 @@ _LAZY = {
     "grad": "netgrad.transforms.grad",
     "inspect": "netgrad.transforms.inspect",
     "load": "netgrad.onnx.read",
+    "lower": "netgrad.transforms.lower",
     "run": "netgrad.runtime.session",
     "save": "netgrad.onnx.write",
     "training_step": "netgrad.train.step",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from netgrad.transforms.grad import grad as grad
     from netgrad.transforms.inspect import Inspection as Inspection
     from netgrad.transforms.inspect import inspect as inspect
+    from netgrad.transforms.lower import lower as lower
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
 from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
-from netgrad.onnx.ml.lower import check_lowered
+from netgrad.onnx.lowering.lower import check_lowered
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.recurrent import RECURRENT, recurrent_definition

@@ -12,7 +12,8 @@ from netgrad.onnx.constants import FLOATS, lift_constants
 from netgrad.onnx.edit import CONSTANT_MARK
 from netgrad.onnx.fold import fold
 from netgrad.onnx.inline import inline_functions
-from netgrad.onnx.ml.lower import lower_classical
+from netgrad.onnx.lowering.gradients import named_by_gradients
+from netgrad.onnx.lowering.lower import lower_operators
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
@@ -42,8 +43,9 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     The result has: no model-local functions; the default operator set at version 18 or the model's own, if
     later; no Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known,
     and no If whose condition is; types and shapes as far as they follow; nodes with names that are unique in
-    the whole model; no initializers among its inputs; operators of ``ai.onnx.ml`` as standard ones. Names of
-    values stay, and no floating-point computation of standard operators is reordered.
+    the whole model; no initializers among its inputs; operators of ``ai.onnx.ml``, and the optimizers of
+    ``ai.onnx.preview.training``, as operators of the default domain. Names of values stay, and no
+    floating-point computation of that domain is reordered.
 
     Args:
         source: The model: whatever ``load`` takes.
@@ -64,10 +66,11 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     if lifted:
         infer_shapes(model)
     actions += lifted
+    keep = [*keep, *named_by_gradients(model)]
     actions += fold(model, keep=keep)
     _drop_unused_constants(model, keep)
     actions += name_nodes(model)
-    actions += lower_classical(model)
+    actions += lower_operators(model)
     return Prepared(model, tuple(actions))
 
 

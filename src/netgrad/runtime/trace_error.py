@@ -116,6 +116,8 @@ def _of_type(node: onnx_ir.Node, types: list[str]) -> onnx_ir.Node:
 
 def _hint(message: str, node: onnx_ir.Node | None) -> str:
     """What the user can do about it, where that is known."""
+    if "ai.onnx.preview.training:" in message:
+        return "netgrad.lower writes the standard's training operators in operators that ONNX Runtime has"
     if "No opset import for domain" in message:
         return "the model has to import an opset of that domain"
     if "No Op registered" in message or "is not a registered function/op" in message:

@@ -34,6 +34,7 @@ from netgrad.train.optimizers import Optimizer
 from netgrad.train.select import carried_names, trainable_names
 from netgrad.train.update import write_update
 from netgrad.transforms.grad import Accumulation, differentiate
+from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.select import listed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -239,7 +240,7 @@ def training_step(
     first = prepare(
         original, keep=[*(wanted or []), *given_state, *([loss] if isinstance(loss, str) else [])]
     )
-    prepared, notes = first.model, list(first.actions)
+    prepared, notes = first.model, [*first.actions, *lower_gradients(first.model)]
     parameters = trainable_names(prepared, wanted, given_state)
     carried_names(prepared, given_state, parameters)
     notes += separate_statistics(prepared, all_nodes=mode == "train")

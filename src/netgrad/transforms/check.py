@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.core.errors import InvalidArgumentError
+from netgrad.onnx.lowering.lower import TRAINING
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import all_names, operators_of
 from netgrad.runtime.cut import values_at
@@ -23,7 +24,9 @@ from netgrad.runtime.differences import (
 )
 from netgrad.runtime.sample import sample_inputs
 from netgrad.runtime.tensors import dtype_name
-from netgrad.transforms.grad import Gradient, Overrides, differentiate
+from netgrad.transforms.composites import Overrides
+from netgrad.transforms.grad import Gradient, differentiate
+from netgrad.transforms.lower import lower
 from netgrad.transforms.report import CheckReport as CheckReport
 from netgrad.transforms.report import Entry, Verdict, Worst
 
@@ -118,6 +121,8 @@ def check(
         RuntimeFailureError: ONNX Runtime cannot run the model or its gradient.
     """
     loaded = load(model)
+    if any(node.domain == TRAINING for node in loaded.graph.all_nodes()):
+        loaded = lower(loaded)  # else nothing could run it, to measure it
     problem = pose(loaded, inputs, wrt, of, seed, overrides)
     report = compare(
         problem, seed=seed, directions=directions, elements=elements, tolerance=tolerance, progress=progress

@@ -14,26 +14,25 @@ from netgrad.core.backward import backward_pass
 from netgrad.core.errors import InvalidArgumentError, NetgradWarning
 from netgrad.core.operator import Operator
 from netgrad.core.result import BackwardPass
-from netgrad.onnx.expand import EXPANDED_FROM, expand
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
-from netgrad.onnx.rules.declaration import Declaration
 from netgrad.onnx.rules.singular import singularities
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
-from netgrad.onnx.view import all_names, operators_of, subgraphs, value_types, values_of
+from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
+from netgrad.transforms.composites import Overrides, between, expand_composites
 from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.saved import drop_unread_states, save_states
 from netgrad.transforms.select import as_names, check_float_values, targets_of
 
 Cotangent = Literal["ones", "input"]
 Accumulation = Literal["auto", "sum", "running", "fused"]
-Overrides = Mapping[tuple[str, str], Declaration]
 
 
 @dataclass(frozen=True)
@@ -129,6 +128,7 @@ def differentiate(
     keep = [*named, *([] if of is None else as_names(of, "of"))]
     prepared = prepare(model, keep=keep)
     graph = prepared.model.graph
+    actions = [*prepared.actions, *lower_gradients(prepared.model)]
     targets = targets_of(graph, of)
     names = named or weight_names(prepared.model)
     if not names:
@@ -138,15 +138,14 @@ def differentiate(
         )
     check_float_values(graph, names, "wrt")
 
-    actions = list(prepared.actions)
     opset = prepared.model.opset_imports[""]
-    expanded = _expand_composites(prepared.model, names, targets, overrides)
+    expanded = expand_composites(prepared.model, names, targets, overrides)
     if expanded:
         infer_shapes(prepared.model)
         actions += expanded
 
     rules = OnnxRules(value_types(graph, names), opset, overrides)
-    active = _between(graph, names, targets)
+    active = between(graph, names, targets)
     added = add_needed_outputs(graph, rules, active)
     saved = save_states(graph, active)
     types = value_types(graph, names)
@@ -177,48 +176,6 @@ def differentiate(
         rules,
         tuple(unreached),
     )
-
-
-def _expand_composites(
-    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], overrides: Overrides | None
-) -> list[str]:
-    """Replace operators that have a function body but no rule, as far as they lie on the active path."""
-    rules = OnnxRules(value_types(model.graph, wrt), model.opset_imports[""], overrides)
-    active = _between(model.graph, wrt, targets)
-
-    def on_path(node: ir.Node) -> bool:
-        return any(output.name in active for output in node.outputs)
-
-    # A node in a branch or a loop counts as on the path if the If or the Loop is.
-    inside = {
-        id(inner)
-        for node in model.graph
-        if on_path(node)
-        for graph in subgraphs(node)
-        for inner in (graph, *graph.subgraphs())
-    }
-
-    def wanted(node: ir.Node) -> bool:
-        if not on_path(node) and id(node.graph) not in inside and EXPANDED_FROM not in node.metadata_props:
-            return False
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        return rules.declaration(Operator(node.op_type, domain=domain)) is None
-
-    return expand(model, wanted, keep=[*wrt, *targets])
-
-
-def _between(graph: ir.Graph, wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
-    """Names of the values on any path from ``wrt`` to ``targets``."""
-    operators = operators_of(graph)
-    reached = set(wrt)
-    for op in operators:
-        if any(name in reached for name in op.inputs):
-            reached.update(name for name in op.outputs if name)
-    needed = set(targets)
-    for op in reversed(operators):
-        if any(name in needed for name in op.outputs):
-            needed.update(name for name in op.inputs if name)
-    return reached & needed
 
 
 def _write(

@@ -17,8 +17,10 @@ from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import FLOATING, operators_of, value_types
 from netgrad.onnx.weights import initializer_roles
 from netgrad.runtime.tensors import dtype_name
+from netgrad.transforms.composites import Overrides
 from netgrad.transforms.cost import Cost, cost_of, total
-from netgrad.transforms.grad import Gradient, Overrides, differentiate
+from netgrad.transforms.grad import Gradient, differentiate
+from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.inspection import AccumulationInfo, Differentiability, OperatorInfo, ParameterInfo
 from netgrad.transforms.inspection import Inspection as Inspection
 from netgrad.transforms.select import as_names, check_float_values
@@ -57,6 +59,7 @@ def inspect(
     goals = [] if of is None else as_names(of, "of")
     loaded = load(model)
     prepared = prepare(loaded, keep=[*named, *goals])
+    lower_gradients(prepared.model)
     graph = prepared.model.graph
     check_float_values(graph, named, "wrt")
     check_float_values(graph, goals, "of")

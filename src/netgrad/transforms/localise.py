@@ -14,7 +14,8 @@ from netgrad.core.operator import Operator
 from netgrad.onnx.view import FLOATING, captured_values, operator_of
 from netgrad.runtime.cut import cut, values_at
 from netgrad.transforms.check import Problem, compare, pose
-from netgrad.transforms.grad import Gradient, Overrides, differentiate
+from netgrad.transforms.composites import Overrides
+from netgrad.transforms.grad import Gradient, differentiate
 from netgrad.transforms.report import CheckReport, Culprit, Verdict
 
 _ENOUGH = 5

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.edit import CannotRewriteError
-from netgrad.onnx.ml.writer import Writer
+from netgrad.onnx.lowering.writer import Writer
 
 TRANSFORMS = ("NONE", "LOGISTIC", "PROBIT", "SOFTMAX", "SOFTMAX_ZERO")
 

@@ -15,7 +15,7 @@ from onnx import helper
 
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.constants import FLOATS
-from netgrad.onnx.ml.lower import lowered_operators
+from netgrad.onnx.lowering.lower import CLASSICAL, lowered_operators
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.rules.declaration import declarations
 from netgrad.onnx.weights import weight_names
@@ -381,7 +381,7 @@ def test_gradient_by_input_and_parameters(row: Row, how: str) -> None:
 
 
 def test_every_lowered_operator_has_rows() -> None:
-    assert {row.type for row in ROWS} == set(lowered_operators())
+    assert {row.type for row in ROWS} == set(lowered_operators(CLASSICAL))
 
 
 def _chain() -> onnx.ModelProto:
@@ -516,8 +516,8 @@ def test_operators_without_a_gradient_are_refused_by_name(
 def test_every_operator_of_the_domain_is_accounted_for() -> None:
     known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == "ai.onnx.ml"}
     declared = {op_type for domain, op_type in declarations() if domain == "ai.onnx.ml"}
-    assert declared.isdisjoint(lowered_operators())
-    assert declared | set(lowered_operators()) == known
+    assert declared.isdisjoint(lowered_operators(CLASSICAL))
+    assert declared | set(lowered_operators(CLASSICAL)) == known
 
 
 def test_a_model_whose_output_is_a_map_is_differentiated_up_to_the_map() -> None:

@@ -1,4 +1,4 @@
-"""Writing standard operators in the place of one operator of ``ai.onnx.ml``."""
+"""Writing standard operators in the place of one operator of another domain."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.edit import CannotRewriteError
-from netgrad.onnx.ml.scores import Labels, check_two, transform_of, transformed, with_opposite
-from netgrad.onnx.ml.writer import FLOAT, Writer
+from netgrad.onnx.lowering.scores import Labels, check_two, transform_of, transformed, with_opposite
+from netgrad.onnx.lowering.writer import FLOAT, Writer
 
 
 def linear_regressor(w: Writer) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.edit import CannotRewriteError
-from netgrad.onnx.ml.coupling import coupled
-from netgrad.onnx.ml.scores import Labels, check_two, transform_of, transformed, with_opposite
-from netgrad.onnx.ml.writer import FLOAT, Writer
+from netgrad.onnx.lowering.coupling import coupled
+from netgrad.onnx.lowering.scores import Labels, check_two, transform_of, transformed, with_opposite
+from netgrad.onnx.lowering.writer import FLOAT, Writer
 
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 _SMALLEST = 1e-7  # pairwise probabilities keep this distance from 0 and 1

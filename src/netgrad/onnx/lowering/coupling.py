@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 import onnx_ir
 
-from netgrad.onnx.ml.writer import Writer
+from netgrad.onnx.lowering.writer import Writer
 
 _ITERATIONS = 100
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.edit import CannotRewriteError
-from netgrad.onnx.ml.writer import FLOAT, Writer
+from netgrad.onnx.lowering.writer import FLOAT, Writer
 
 _INTEGERS = (onnx_ir.DataType.INT32, onnx_ir.DataType.INT64)
 

@@ -1,0 +1,1 @@
+"""Operators of ``ai.onnx.ml`` and ``ai.onnx.preview.training`` in terms of standard operators."""

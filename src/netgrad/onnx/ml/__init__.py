@@ -1,1 +1,0 @@
-"""Operators of ``ai.onnx.ml`` in terms of standard operators, their parameters as tensors."""

@@ -1,0 +1,58 @@
+"""Expanding the composite operators on the way of a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from netgrad.core.operator import Operator
+from netgrad.onnx.expand import EXPANDED_FROM, expand
+from netgrad.onnx.rules.declaration import Declaration
+from netgrad.onnx.rules.source import OnnxRules
+from netgrad.onnx.view import operators_of, subgraphs, value_types
+
+Overrides = Mapping[tuple[str, str], Declaration]
+"""Declarations that replace the built-in rules, by (domain, operator type)."""
+
+
+def expand_composites(
+    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], overrides: Overrides | None
+) -> list[str]:
+    """Replace operators that have a function body but no rule, as far as they lie on the active path."""
+    rules = OnnxRules(value_types(model.graph, wrt), model.opset_imports[""], overrides)
+    active = between(model.graph, wrt, targets)
+
+    def on_path(node: ir.Node) -> bool:
+        return any(output.name in active for output in node.outputs)
+
+    # A node in a branch or a loop counts as on the path if the If or the Loop is.
+    inside = {
+        id(inner)
+        for node in model.graph
+        if on_path(node)
+        for graph in subgraphs(node)
+        for inner in (graph, *graph.subgraphs())
+    }
+
+    def wanted(node: ir.Node) -> bool:
+        if not on_path(node) and id(node.graph) not in inside and EXPANDED_FROM not in node.metadata_props:
+            return False
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        return rules.declaration(Operator(node.op_type, domain=domain)) is None
+
+    return expand(model, wanted, keep=[*wrt, *targets])
+
+
+def between(graph: ir.Graph, wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
+    """Names of the values on any path from ``wrt`` to ``targets``."""
+    operators = operators_of(graph)
+    reached = set(wrt)
+    for op in operators:
+        if any(name in reached for name in op.inputs):
+            reached.update(name for name in op.outputs if name)
+    needed = set(targets)
+    for op in reversed(operators):
+        if any(name in needed for name in op.outputs):
+            needed.update(name for name in op.inputs if name)
+    return reached & needed
