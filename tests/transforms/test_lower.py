@@ -276,12 +276,10 @@ def test_a_node_that_does_not_fit_its_graph_is_refused(attributes: str, why: str
 
 def test_an_operator_without_a_rule_in_the_way_is_named() -> None:
     model = _parsed(
-        f"s = SequenceConstruct(x, x) y = ConcatFromSequence <axis = 0> (s) "
-        f'g = {GRADIENT} <xs = ["x"], y = "y"> (x)',
-        "float[3] x",
-        "float[3] g",
+        f'y = com.example.Foo (x) g = {GRADIENT} <xs = ["x"], y = "y"> (x)', "float[3] x", "float[3] g"
     )
-    with pytest.raises(UnsupportedOperatorError, match="SequenceConstruct"):
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    with pytest.raises(UnsupportedOperatorError, match="com.example::Foo"):
         netgrad.lower(model)
 
 
