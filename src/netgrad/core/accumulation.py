@@ -8,7 +8,7 @@ the last reader first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -62,15 +62,16 @@ class Accumulation:
 class _Several:
     """The contributions of a value that has more than one, and what is still to be added.
 
-    With the strategy ``sum`` that is everything, otherwise what is in ``terms``.
+    What is still to be added is in ``terms``: with the strategy ``sum`` everything.
     """
 
-    __slots__ = ("folded", "history", "partial", "strategy", "terms")
+    __slots__ = ("folded", "gradients", "partial", "sources", "strategy", "terms")
 
     def __init__(self, strategy: str, gradient: GradientRef, source: int) -> None:
         self.strategy = strategy
-        self.history: list[tuple[GradientRef, int]] = [(gradient, source)]
-        self.terms: list[GradientRef] = [] if strategy == "sum" else [gradient]
+        self.gradients = [gradient]
+        self.sources = [source]
+        self.terms = self.gradients if strategy == "sum" else [gradient]
         self.partial = 0 if isinstance(gradient, int) else NONE  # position of the dense terms' sum so far
         self.folded = False
 
@@ -81,12 +82,14 @@ class Accumulator:
     Attributes:
         totals: Value to gradient, for values with one contribution and for settled ones, in the order in
             which they were complete.
+        due: The operators that are the first readers of values with more than one contribution.
     """
 
     def __init__(
         self, versions: Versions, tape: Tape, vocabulary: Vocabulary, adder: Adder, strategy: Strategy
     ) -> None:
         self.totals: dict[int, GradientRef] = {}
+        self.due: set[int] = set()
         self._versions = versions
         self._tape = tape
         self._words = vocabulary
@@ -96,14 +99,16 @@ class Accumulator:
         self._several: dict[int, _Several] = {}
         self._settled: list[tuple[int, _Several]] = []
 
-    def contribute(self, value: int, gradient: GradientRef, source: int, sole: bool = True) -> None:
+    def contribute(
+        self, value: int, gradient: GradientRef, source: int, shared: Collection[GradientRef | None] = ()
+    ) -> None:
         """Add ``gradient`` to what is known of the gradient of ``value``.
 
         Args:
             value: The value.
             gradient: Its partial gradient.
             source: The forward operator whose rule gives it, NONE for a start gradient.
-            sole: Whether no other value gets the same gradient from this operator.
+            shared: Gradients that the operator gives to several values.
         """
         claims = self._tape.claims
         if isinstance(gradient, int):
@@ -122,7 +127,9 @@ class Accumulator:
             first = self.totals.pop(value)
             several = _Several(self._strategy_for(value), first, self._sources[value])
             self._several[value] = several
-        several.history.append((gradient, source))
+            self.due.add(self._versions.first_readers[value])
+        several.gradients.append(gradient)
+        several.sources.append(source)
         if several.strategy == "sum":
             return
         terms, partial = several.terms, several.partial
@@ -135,7 +142,8 @@ class Accumulator:
             return
         before = terms[partial]
         assert isinstance(before, int), "the partial sum is dense"
-        if several.strategy == "fused" and sole and self._adder.fold(before, gradient, value):
+        fusing = several.strategy == "fused" and gradient not in shared
+        if fusing and self._adder.fold(before, gradient, value):
             terms[partial] = gradient
             several.folded = True
         else:
@@ -143,13 +151,10 @@ class Accumulator:
 
     def settle(self, values: Iterable[int], reader: int) -> None:
         """Add up what came for each of ``values``, whose first reader is ``reader``."""
-        if not self._several:
-            return
         for value in values:
             if value in self._several and self._versions.first_readers[value] == reader:
                 several = self._several.pop(value)
-                terms = several.terms or [gradient for gradient, _ in several.history]
-                self.totals[value] = self._adder.total(terms, value, reader)
+                self.totals[value] = self._adder.total(several.terms, value, reader)
                 self._settled.append((value, several))
 
     def order(self) -> Iterable[int]:
@@ -177,7 +182,7 @@ class Accumulator:
             self._versions.number(value),
             tuple(
                 Contribution(names.of(gradient), None if source == NONE else source)
-                for gradient, source in several.history
+                for gradient, source in zip(several.gradients, several.sources, strict=True)
             ),
             "running" if several.strategy == "fused" and not several.folded else several.strategy,
             self._tape.device_of(total if isinstance(total, int) else total[1]),

@@ -43,7 +43,7 @@ class Adder:
         """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
         dense = [term for term in terms if isinstance(term, int)]
         if len(dense) == len(terms):
-            return dense[0] if len(dense) == 1 else self.sum(dense, value, origin)
+            return self.sum(dense, value, origin) if len(dense) > 1 else dense[0]
         base = self._base(terms, value)
         slices = [term for term in terms if isinstance(term, tuple)]
         joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
@@ -55,35 +55,26 @@ class Adder:
     def sum(self, refs: Sequence[Ref], value: int, origin: int, base: str | None = None) -> Ref:
         """The sum of two or more dense terms."""
         tape = self._tape
-        first = (
-            NONE  # position of the first own term, which keeps its name so that the sum can take its place
-        )
-        renamed = 0
-        seen: set[Ref] = set()
-        for k, ref in enumerate(refs):
-            if ref >= 0 and tape.claims[ref] == value and ref not in seen:
-                wish = tape.wishes[ref]
-                if first == NONE:
-                    first = k
-                    base = base or wish
-                if k != first or self._unique_names:
-                    tape.rename(ref, f"_{wish}_autosplit_{renamed}")
-                    renamed += 1
-            seen.add(ref)
-        base = base or f"{self._versions.blobs[value]}_grad"
+        claims, wishes = tape.claims, tape.wishes
+        own = [ref for ref in dict.fromkeys(refs) if ref >= 0 and claims[ref] == value]
+        base = base or (wishes[own[0]] if own else f"{self._versions.blobs[value]}_grad")
+        # The first own term keeps its name, so that the sum can take its place.
+        for k, ref in enumerate(own if self._unique_names else own[1:]):
+            tape.rename(ref, f"_{wishes[ref]}_autosplit_{k}")
         device, same = self._common_device(refs, value)
         terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
-        if first != NONE:
+        if own:
             # A sum may work in place on its first operand only.
+            first = refs.index(own[0])
             terms[0], terms[first] = terms[first], terms[0]
-        named = [tape.reference(ref) for ref in terms]
+        named = list(map(tape.reference, terms))
         if self._structured is None:
             words = self._words.sum(named, base, device)
         else:
             words = self._structured.sum_like(self._versions.blobs[value], named, base, device)
         total = tape.append(words, _origin(origin), device)[base]
         tape.claims[total] = value
-        if first != NONE and terms[0] == refs[first]:
+        if own and terms[0] == own[0]:
             tape.places[total] = terms[0]
         return total
 
@@ -103,7 +94,7 @@ class Adder:
         if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
             return False
         name = tape.reference(partial)
-        folded = self._words.fold(tape.named(position), tape.writes[position].index(cell), name)
+        folded = self._words.fold(tape.named(position), cell - tape.first_cells[position], name)
         if folded is None:
             return False
         if self._unique_names and tape.is_own(partial, value):

@@ -85,13 +85,13 @@ def backward_pass(
     caller = RuleCaller(operators, versions, tape, vocabulary, rules, adder, sums, active)
 
     _start(starts, goals, versions, tape, sums, vocabulary)
-    totals, reads, writes = sums.totals, versions.reads, versions.writes
+    totals, due, reads, writes = sums.totals, sums.due, versions.reads, versions.writes
     # Invariant: when the sweep comes to an operator, all readers of its outputs have been visited, so that
     # the totals of its outputs are complete.
     for index in range(len(operators) - 1, -1, -1):
         op = operators[index]
         tape.reader = index
-        grads = [totals.get(value) for value in writes[index]]
+        grads = list(map(totals.get, writes[index]))
         if grads.count(None) < len(grads) or (op.domain, op.type) in special.asked_always:
             wanted = caller.wanted(index)
             if True in wanted:
@@ -99,7 +99,8 @@ def backward_pass(
                     ends = goals + _read_by(special.asked_always, operators, versions)
                     raise _unsupported(activity.missing_rules(operators, versions, rules, ends, active))
                 caller.differentiate(index, grads, wanted)
-        sums.settle(reads[index], index)
+        if index in due:
+            sums.settle(reads[index], index)
 
     if sources is not None and not single_assignment:
         _give_own(sources, goals, tape, sums)
@@ -226,12 +227,12 @@ def _protect(values: Iterable[int], versions: Versions, tape: Tape, sums: Accumu
 
     The gradient of a newer version may be overwritten by that of an older one, as in the original.
     """
-    oldest: Iterable[int] = sums.totals
-    if versions.following:
-        oldest = {versions.blobs[value]: value for value in sums.order()}.values()
-    for value in (*values, *oldest):
-        if value in sums.totals:
-            tape.protect(sums.totals[value])
+    totals = sums.totals
+    if not versions.following:  # every value is the oldest of its blob
+        tape.protect(totals.values())
+        return
+    oldest = {versions.blobs[value]: value for value in sums.order()}
+    tape.protect([totals[value] for value in (*values, *oldest.values()) if value in totals])
 
 
 def _anywhere(op: Operator, input_index: int, output_index: int) -> bool:

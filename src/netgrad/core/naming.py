@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator, set_names
+from netgrad.core.operator import Gradient, GradientSlice, Operator, with_names
 from netgrad.core.tape import GradientRef, Ref, Tape
 from netgrad.core.versions import Versions
 
@@ -31,8 +31,8 @@ class Names:
         self._holders: dict[str, int] = {}  # name to the cell stored under it, while names are given
         self._names: list[str] = []
         self._suffixes: dict[str, int] = {}
-        self._indexed: tuple[Ref | None, ...] = ()
-        self._index: dict[Ref | None, list[int]] = {}
+        self._indexed: tuple[Ref, ...] = ()
+        self._index: dict[Ref, list[int]] = {}
 
     def fresh(self, wish: str) -> str:
         """``wish``, or what makes it unique; nobody else gets this name."""
@@ -41,65 +41,61 @@ class Names:
         return name
 
     def give(self, tape: Tape, in_place: Callable[[Operator, int, int], bool] | None) -> tuple[Operator, ...]:
-        """Name every cell, and return the operators with their final names; the tape is empty then.
+        """Name every cell, and return the operators with their final names, which the tape has too then.
 
         Args:
             tape: The emitted operators.
             in_place: Whether an operator may write an output to the blob that it reads as an input; None if
                 no name may be used twice at all.
         """
-        blobs, forward = self._versions.blobs, self._versions.last
+        forward = self._versions.last
         last_reads, places = tape.last_reads, tape.places if in_place is not None else {}
-        names = self._names = list(tape.wishes)
+        # One list for all references, since ``~value`` counts from the end: cells, then values backwards.
+        names = self._names = tape.wishes + self._versions.blobs[::-1]
+        name_of = names.__getitem__
         holders, reserved = self._holders, self._reserved
         reserved.update(tape.externals)
-        named: list[Operator] = []
-        for position, (op, reads, writes) in enumerate(tape.drain()):
-            inputs = tuple(["" if ref is None else names[ref] if ref >= 0 else blobs[~ref] for ref in reads])
-            outputs = []
-            for index, cell in enumerate(writes):
-                if cell is None:
-                    outputs.append("")
-                    continue
+        operators = tape.operators
+        for position, (reads, first_cell) in enumerate(zip(tape.reads, tape.first_cells, strict=True)):
+            op = operators[position]
+            inputs = tuple(map(name_of, reads))
+            cell = first_cell
+            for _ in op.outputs:
                 name = names[places[cell]] if cell in places else names[cell]
-                holder = holders.get(name)
-                if holder is None:
-                    if name in forward or name in reserved:
+                if name in holders:
+                    holder = holders[name]
+                    if in_place is None or last_reads[holder] > 2 * position:
                         name = self._unused(name)
-                elif in_place is None or last_reads[holder] > 2 * position:
+                    elif last_reads[holder] == 2 * position:
+                        for place in self._places(reads, holder):
+                            if not in_place(op, place, cell - first_cell):
+                                name = self._unused(name)
+                                break
+                elif name in forward or name in reserved:
                     name = self._unused(name)
-                elif last_reads[holder] == 2 * position:
-                    for place in self._places(reads, holder):
-                        if not in_place(op, place, index):
-                            name = self._unused(name)
-                            break
-                holders[name] = cell
-                names[cell] = name
-                outputs.append(name)
-            set_names(op, inputs, tuple(outputs))
-            named.append(op)
-        return tuple(named)
+                if name:
+                    holders[name] = cell
+                    names[cell] = name
+                cell += 1
+            outputs = tuple(names[first_cell:cell])
+            operators[position] = with_names(op, inputs, outputs, op.device)
+        return tuple(operators)
 
     def of(self, gradient: GradientRef) -> Gradient:
         """The name or slice of names of a gradient, after `give`."""
         if isinstance(gradient, tuple):
-            return GradientSlice(self._of(gradient[0]), self._of(gradient[1]))
-        return self._of(gradient)
+            return GradientSlice(self._names[gradient[0]], self._names[gradient[1]])
+        return self._names[gradient]
 
     def held(self, gradient: GradientRef) -> Gradient | None:
         """`of`, or None if the blobs don't hold the gradient any more when all operators have run."""
         if isinstance(gradient, tuple):
             indices, values = self.held(gradient[0]), self.held(gradient[1])
             return None if indices is None or values is None else self.of(gradient)
-        if gradient < 0:
-            return self._versions.blobs[~gradient]
         name = self._names[gradient]
-        return name if self._holders.get(name, gradient) == gradient else None
+        return name if gradient < 0 or self._holders.get(name, gradient) == gradient else None
 
-    def _of(self, ref: Ref) -> str:
-        return self._names[ref] if ref >= 0 else self._versions.blobs[~ref]
-
-    def _places(self, reads: tuple[Ref | None, ...], holder: int) -> list[int]:
+    def _places(self, reads: tuple[Ref, ...], holder: int) -> list[int]:
         """Where in its inputs an operator reads ``holder``."""
         if len(reads) <= _FEW:
             return [place for place, ref in enumerate(reads) if ref == holder]

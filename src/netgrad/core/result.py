@@ -87,11 +87,12 @@ def make_result(
     """The result, with the map from blob to gradient."""
     gradients: dict[str, Gradient] = {}
     versions: dict[str, int] = {}
+    blobs, totals, number, held = values.blobs, sums.totals, values.number, names.held
     for value in sums.order():  # newer versions of a blob come before older ones
-        blob = values.blobs[value]
+        blob = blobs[value]
         if blob not in gradients:
-            gradient = names.held(sums.totals[value])
+            gradient = held(totals[value])
             if gradient is not None:
                 gradients[blob] = gradient
-                versions[blob] = values.number(value)
+                versions[blob] = number(value)
     return BackwardPass(operators, origins, gradients, versions, forward, values, sums, names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 from netgrad.core.accumulation import Accumulator
@@ -59,8 +59,8 @@ class RuleCaller:
         blocked = self._rules.blocked_inputs(self._operators[index])
         active = self._active
         if active is None:
-            if not blocked:
-                return [value >= 0 for value in reads]
+            if not blocked and NONE not in reads:
+                return [True] * len(reads)
             return [value >= 0 and k not in blocked for k, value in enumerate(reads)]
         return [value >= 0 and active[value] == 1 and k not in blocked for k, value in enumerate(reads)]
 
@@ -75,21 +75,21 @@ class RuleCaller:
         tape = self._tape
         if None in grads and self._zero_filling is not None:
             grads = self._filled(index, grads)
-        if tuple in map(type, grads) and self._densifying is not None:
+        if self._densifying is not None and tuple in map(type, grads):
             grads = self._dense(index, grads)
-        given = [None if grad is None else tape.gradient(grad) for grad in grads]
+        given = list(map(tape.gradient, grads))
         written, returned = self._ask(op, index, given, wanted)
         self._index, self._given, self._meanings = index, given, None
+        entries: list[GradientRef | None] = []
         try:
             local = tape.append(written, index, op.device, self._meaning)
-            entries = [
-                None
-                if entry is None or not useful
-                else local[entry]
-                if entry.__class__ is str and entry in local
-                else self._entry(entry, local)
-                for entry, useful in zip(returned, wanted, strict=True)
-            ]
+            for entry, useful in zip(returned, wanted, strict=True):
+                if entry is None or not useful:
+                    entries.append(None)
+                elif entry.__class__ is str and entry in local:
+                    entries.append(local[entry])
+                else:
+                    entries.append(self._entry(entry, local))
         except UnknownNameError as error:
             self._blame(
                 op,
@@ -102,10 +102,13 @@ class RuleCaller:
                 if not isinstance(thing, Operator):
                     self._blame(op, f"wrote {thing!r}, which is no operator")
             raise
-        counts = Counter(entries) if len(entries) > 1 and len(set(entries)) < len(entries) else None
+        shared: Collection[GradientRef | None] = ()
+        if len(entries) > 1 and len(set(entries)) < len(entries):
+            shared = {entry for entry, count in Counter(entries).items() if count > 1}
+        contribute = self._sums.contribute
         for value, entry in zip(self._versions.reads[index], entries, strict=True):
             if entry is not None:
-                self._sums.contribute(value, entry, index, counts is None or counts[entry] == 1)
+                contribute(value, entry, index, shared)
 
     # ---- before the call ----------------------------------------------------------------------------
 
@@ -145,7 +148,9 @@ class RuleCaller:
         self, op: Operator, index: int, given: Sequence[Gradient | None], wanted: Sequence[bool]
     ) -> tuple[Sequence[Operator], Sequence[Any]]:
         try:
-            answer: Any = self._rules.gradient(self._distinct(op, index), given, wanted)
+            plain = len(op.outputs) == 1 and op.outputs[0] not in op.inputs
+            asked = op if plain else self._distinct(op, index)
+            answer: Any = self._rules.gradient(asked, given, wanted)
         except NetgradError:
             raise
         except Exception as error:
@@ -157,7 +162,7 @@ class RuleCaller:
             written = ()
         elif isinstance(written, Operator):
             written = (written,)
-        if type(returned) not in (list, tuple) and not _is_sequence(returned):
+        if not isinstance(returned, (list, tuple)) and not _is_sequence(returned):
             self._blame(op, f"returned {returned!r} instead of one gradient per input")
         if len(returned) != len(op.inputs):
             self._blame(op, f"returned {len(returned)} gradients for {len(op.inputs)} inputs")
@@ -166,10 +171,7 @@ class RuleCaller:
     def _distinct(self, op: Operator, index: int) -> Operator:
         """``op`` with outputs that can be told from inputs and from each other where names are equal."""
         outputs = op.outputs
-        if len(outputs) == 1:
-            if outputs[0] not in op.inputs:
-                return op
-        elif frozenset(op.inputs).isdisjoint(outputs) and len(set(outputs)) == len(outputs):
+        if frozenset(op.inputs).isdisjoint(outputs) and len(set(outputs)) == len(outputs):
             return op
         references = [
             Reference.to(~value, name) if name else name

@@ -1,17 +1,17 @@
 """The tape: what gradient operators read and write, while they have no names yet.
 
 While the sweep runs, everything that a gradient operator writes is a *cell*, an integer with a wished name;
-so a name made by a rule is local to that rule. A *reference* is what an operator reads: a cell (0, 1, ...),
-a forward value ``v`` as ``~v``, or None for an absent operand.
+so a name made by a rule is local to that rule. A *reference* is what an operator reads: a cell (1, 2, ...),
+a forward value ``v`` as ``~v``, or ABSENT for an operand that is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator, without_names
+from netgrad.core.operator import Gradient, GradientSlice, Operator, with_names
 from netgrad.core.versions import NONE, Versions
 
 Ref: TypeAlias = int
@@ -21,6 +21,7 @@ GradientRef: TypeAlias = "int | tuple[int, int]"
 Local: TypeAlias = "dict[str | int, int]"
 """What the operators of one rule call wrote: local name to cell; an overwritten reference counts as name."""
 
+ABSENT = 0
 FOREVER = 1 << 62
 UNCLAIMED = -1
 EXTERNAL = -2
@@ -76,9 +77,10 @@ class Tape:
     """Emitted operators in order.
 
     Attributes:
-        operators: What was written, without the names of inputs and outputs.
-        reads: For each operator, the reference of each input, None where absent.
-        writes: For each operator, the cell of each output, None where absent.
+        operators: What was written, with the names that are local to its writer.
+        reads: For each operator, the reference of each input.
+        first_cells: For each operator, the cell of its first output; those of the others follow it. An
+            output that is left out has a cell with the name ``""``.
         origins: For each operator, the forward operator it belongs to, None for start gradients.
         wishes: Cell to wished name. A blob of the caller has exactly this name.
         claims: Cell to the value whose gradient it was computed as; UNCLAIMED, or EXTERNAL for blobs of the
@@ -93,12 +95,12 @@ class Tape:
 
     def __init__(self, versions: Versions, keep: Callable[[int, int, Tape], Ref]) -> None:
         self.operators: list[Operator] = []
-        self.reads: list[tuple[Ref | None, ...]] = []
-        self.writes: list[tuple[int | None, ...]] = []
+        self.reads: list[tuple[Ref, ...]] = []
+        self.first_cells: list[int] = []
         self.origins: list[int | None] = []
-        self.wishes: list[str] = []
-        self.claims: list[int] = []
-        self.last_reads: list[int] = []
+        self.wishes: list[str] = [""]
+        self.claims: list[int] = [EXTERNAL]
+        self.last_reads: list[int] = [FOREVER]
         self.places: dict[int, int] = {}
         self.externals: dict[str, int] = {}
         self.reader = NONE
@@ -133,19 +135,22 @@ class Tape:
     def reference(self, ref: Ref) -> Reference:
         """The name by which a rule or a vocabulary gets to know a reference."""
         if ref < 0:
-            return Reference.to(ref, self._versions.blobs[~ref])
-        wish = self.wishes[ref]
-        if wish in self._versions.last:
-            wish += "_"  # a rule may keep the text only; then at least it doesn't mean the forward blob
-        reference = Reference(wish)
+            name = self._versions.blobs[~ref]
+        else:
+            name = self.wishes[ref]
+            if name in self._versions.last:
+                name += "_"  # a rule may keep the text only; then at least it doesn't mean the forward blob
+        reference = Reference(name)
         reference.ref = ref
         return reference
 
-    def gradient(self, gradient: GradientRef) -> Gradient:
-        """The same for a whole gradient."""
-        if isinstance(gradient, tuple):
-            return GradientSlice(self.reference(gradient[0]), self.reference(gradient[1]))
-        return self.reference(gradient)
+    def gradient(self, gradient: GradientRef | None) -> Gradient | None:
+        """The same for a whole gradient, or for none."""
+        if isinstance(gradient, int):
+            return self.reference(gradient)
+        if gradient is None:
+            return None
+        return GradientSlice(self.reference(gradient[0]), self.reference(gradient[1]))
 
     def device_of(self, ref: Ref) -> Any:
         """Where the blob lies; None where nothing was said."""
@@ -157,14 +162,15 @@ class Tape:
         """Whether ``ref`` was computed as a gradient of ``value``, rather than passed through."""
         return ref >= 0 and self.claims[ref] == value
 
-    def protect(self, gradient: GradientRef) -> None:
-        """Let a gradient outlive the tape: its blobs are not written again."""
-        if isinstance(gradient, int):
-            if gradient >= 0:
-                self.last_reads[gradient] = FOREVER
-        else:
-            for ref in gradient:
-                self.protect(ref)
+    def protect(self, gradients: Iterable[GradientRef]) -> None:
+        """Let gradients outlive the tape: their blobs are not written again."""
+        last_reads = self.last_reads
+        for gradient in gradients:
+            if isinstance(gradient, int):
+                if gradient >= 0:
+                    last_reads[gradient] = FOREVER
+            else:
+                self.protect(gradient)
 
     def lasting(self, ref: Ref) -> Ref:
         """What still holds the forward value ``ref`` when gradient operators run."""
@@ -198,72 +204,63 @@ class Tape:
         local: Local = {}
         last_reads, following = self.last_reads, self._versions.following
         wishes, claims = self.wishes, self.claims
+        now = 2 * len(self.operators)
         for op in operators:
-            position = len(self.operators)
-            reads: list[Ref | None] = []
+            reads: list[Ref] = []
             for name in op.inputs:
-                if type(name) is Reference:
-                    ref = local.get(name.ref, name.ref)
+                if name.__class__ is Reference:
+                    ref = name.ref
+                    if ref in local:
+                        ref = local[ref]
                 elif name in local:
                     ref = local[name]
                 elif name == "":
-                    reads.append(None)
+                    reads.append(ABSENT)
                     continue
                 else:
                     ref = meaning(name, op)
                 if ref < 0 and ~ref in following:
                     ref = self.lasting(ref)
                 if ref >= 0:
-                    last_reads[ref] = 2 * position
+                    last_reads[ref] = now
                 reads.append(ref)
-            writes: list[int | None] = []
+            first_cell = cell = len(wishes)
             for name in op.outputs:
-                if name == "":
-                    writes.append(None)
-                    continue
-                cell = len(wishes)
                 key: str | int = name
-                if type(name) is Reference:
+                if name.__class__ is Reference:
                     key, name = name.ref, str(name)
                 if key in local:
                     self._earlier[cell] = self.places[cell] = local[key]
-                local[key] = cell
-                writes.append(cell)
+                if key != "":
+                    local[key] = cell
                 wishes.append(without_occurrence(name) if "⟨" in name else name)
                 claims.append(UNCLAIMED)
-                last_reads.append(2 * position + 1)
-            at = device if op.device is None else op.device
-            if at is not None:
-                for written in writes:
-                    if written is not None:
-                        self.devices[written] = at
-            self.operators.append(without_names(op, at))
+                last_reads.append(now + 1)
+                cell += 1
+            if op.device is None and device is not None:
+                op = with_names(op, op.inputs, op.outputs, device)
+            if op.device is not None:
+                self.devices.update((written, op.device) for written in range(first_cell, cell))
+            self.operators.append(op)
             self.reads.append(tuple(reads))
-            self.writes.append(tuple(writes))
+            self.first_cells.append(first_cell)
             self.origins.append(origin)
+            now += 2
         return local
-
-    def drain(self) -> Iterator[tuple[Operator, tuple[Ref | None, ...], tuple[int | None, ...]]]:
-        """The operators in order, with what they read and write; the tape lets go of each as it is given."""
-        self.operators.reverse()
-        self.reads.reverse()
-        self.writes.reverse()
-        while self.operators:
-            yield self.operators.pop(), self.reads.pop(), self.writes.pop()
 
     def named(self, position: int) -> Operator:
         """The emitted operator at ``position``, with references as names."""
         op = self.operators[position]
-        reads = ["" if ref is None else self.reference(ref) for ref in self.reads[position]]
-        writes = ["" if cell is None else self.wishes[cell] for cell in self.writes[position]]
-        return Operator(op.type, reads, writes, op.attributes, op.domain, op.device, op.name)
+        first = self.first_cells[position]
+        outputs = tuple(self.wishes[first : first + len(op.outputs)])
+        return with_names(op, tuple(map(self.reference, self.reads[position])), outputs, op.device)
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
         reads = list(self.reads[position])
-        reads += [None] * (len(op.inputs) - len(reads))
+        reads += [ABSENT] * (len(op.inputs) - len(reads))
         reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
-        self.operators[position] = without_names(op, op.device)
+        self.operators[position] = op
         self.reads[position] = tuple(reads)
         if ref >= 0:
             self.last_reads[ref] = max(self.last_reads[ref], 2 * position)

@@ -57,21 +57,34 @@ class Versions:
         self.preceding: dict[int, int] = {}
         self._numbers: dict[int, int] = {}  # of versions after the first
         self.last: dict[str, int] = {}
-        last, first_readers = self.last, self.first_readers
+        last, blobs, producers, first_readers = self.last, self.blobs, self.producers, self.first_readers
         for index, op in enumerate(operators):
             read = []
             for blob in op.inputs:
-                value = last.get(blob, NONE)
-                if value < 0:
-                    if not blob:
-                        read.append(NONE)
-                        continue
+                if blob in last:
+                    value = last[blob]
+                elif blob:
                     value = self._add(blob, NONE)
+                else:
+                    read.append(NONE)
+                    continue
                 if first_readers[value] < 0:
                     first_readers[value] = index
                 read.append(value)
             self.reads.append(tuple(read))
-            self.writes.append(tuple([self._add(blob, index) if blob else NONE for blob in op.outputs]))
+            written = []
+            for blob in op.outputs:
+                if not blob:
+                    written.append(NONE)
+                elif blob in last:
+                    written.append(self._add(blob, index))
+                else:  # what `_add` does for a new blob
+                    last[blob] = value = len(blobs)
+                    blobs.append(blob)
+                    producers.append(index)
+                    first_readers.append(NONE)
+                    written.append(value)
+            self.writes.append(tuple(written))
 
     def last_value(self, blob: str) -> int:
         """The last value of ``blob``; a blob that no operator names gets version 0 now."""
