@@ -8,6 +8,7 @@ the last reader first.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -20,6 +21,8 @@ from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import Vocabulary
 
 Strategy: TypeAlias = Literal["sum", "running", "fused", "auto"]
+
+_UNMET = -2
 
 LARGE = 1 << 20
 """Bytes from which on ``auto`` doesn't keep all partial gradients of a value until the last has come."""
@@ -80,22 +83,24 @@ class Accumulator:
     """Collects the gradients of values, and has them added.
 
     Attributes:
-        totals: Value to gradient, for values with one contribution and for settled ones, in the order in
-            which they were complete.
+        totals: Value to gradient, None where there is none or where contributions still come. There is one
+            None more than there are values, so that NONE has no gradient.
+        order: The values that have a gradient, in the order in which the sweep met them.
         due: The operators that are the first readers of values with more than one contribution.
     """
 
     def __init__(
         self, versions: Versions, tape: Tape, vocabulary: Vocabulary, adder: Adder, strategy: Strategy
     ) -> None:
-        self.totals: dict[int, GradientRef] = {}
+        self.totals: list[GradientRef | None] = [None] * (len(versions.blobs) + 1)
+        self.order: list[int] = []
         self.due: set[int] = set()
         self._versions = versions
         self._tape = tape
         self._words = vocabulary
         self._adder = adder
         self._strategy = strategy
-        self._sources: dict[int, int] = {}
+        self._sources = array("q", [_UNMET]) * len(versions.blobs)  # where the first contribution came from
         self._several: dict[int, _Several] = {}
         self._settled: list[tuple[int, _Several]] = []
 
@@ -118,15 +123,17 @@ class Accumulator:
             for ref in gradient:
                 if ref >= 0 and claims[ref] == UNCLAIMED:
                     claims[ref] = value
-        if value not in self._sources:
+        if self._sources[value] == _UNMET:
             self._sources[value] = source
             self.totals[value] = gradient
+            self.order.append(value)
             return
-        several = self._several.get(value)
-        if several is None:
-            first = self.totals.pop(value)
-            several = _Several(self._strategy_for(value), first, self._sources[value])
-            self._several[value] = several
+        first = self.totals[value]
+        if first is None:
+            several = self._several[value]
+        else:
+            self.totals[value] = None
+            several = self._several[value] = _Several(self._strategy_for(value), first, self._sources[value])
             self.due.add(self._versions.first_readers[value])
         several.gradients.append(gradient)
         several.sources.append(source)
@@ -157,13 +164,15 @@ class Accumulator:
                 self.totals[value] = self._adder.total(several.terms, value, reader)
                 self._settled.append((value, several))
 
-    def order(self) -> Iterable[int]:
-        """The values that have a gradient, in the order in which the sweep met them."""
-        return self._sources
+    def total(self, value: int) -> GradientRef:
+        """The complete gradient of a value that has one."""
+        total = self.totals[value]
+        assert total is not None, "all contributions have come"
+        return total
 
     def give_own(self, value: int) -> None:
         """Copy the gradient of ``value`` to a blob of its own."""
-        total = self.totals[value]
+        total = self.total(value)
         wish = f"{self._versions.blobs[value]}_grad"
         origin = self._versions.first_readers[value]
         values = total if isinstance(total, int) else total[1]  # nobody updates the indices of a slice
@@ -176,7 +185,7 @@ class Accumulator:
         return tuple(self._record(value, several, names) for value, several in self._settled)
 
     def _record(self, value: int, several: _Several, names: Names) -> Accumulation:
-        total = self.totals[value]
+        total = self.total(value)
         return Accumulation(
             self._versions.blobs[value],
             self._versions.number(value),

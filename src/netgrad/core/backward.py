@@ -85,13 +85,13 @@ def backward_pass(
     caller = RuleCaller(operators, versions, tape, vocabulary, rules, adder, sums, active)
 
     _start(starts, goals, versions, tape, sums, vocabulary)
-    totals, due, reads, writes = sums.totals, sums.due, versions.reads, versions.writes
+    total_of, due, reads, writes = sums.totals.__getitem__, sums.due, versions.reads, versions.writes
     # Invariant: when the sweep comes to an operator, all readers of its outputs have been visited, so that
     # the totals of its outputs are complete.
     for index in range(len(operators) - 1, -1, -1):
         op = operators[index]
         tape.reader = index
-        grads = list(map(totals.get, writes[index]))
+        grads = list(map(total_of, writes[index]))
         if grads.count(None) < len(grads) or (op.domain, op.type) in special.asked_always:
             wanted = caller.wanted(index)
             if True in wanted:
@@ -209,10 +209,10 @@ def _give_own(sources: Sequence[int], goals: Sequence[int], tape: Tape, sums: Ac
     """
     owners: dict[int, int] = {}
     for value in goals:
-        owners.setdefault(_values(sums.totals[value]), value)
+        owners.setdefault(_values(sums.total(value)), value)
     for value in sources:
-        if value in sums.totals:
-            ref = _values(sums.totals[value])
+        if sums.totals[value] is not None:
+            ref = _values(sums.total(value))
             lent = ref < 0 or tape.claims[ref] == EXTERNAL
             if owners.setdefault(ref, value) != value or (lent and value not in goals):
                 sums.give_own(value)
@@ -227,12 +227,11 @@ def _protect(values: Iterable[int], versions: Versions, tape: Tape, sums: Accumu
 
     The gradient of a newer version may be overwritten by that of an older one, as in the original.
     """
-    totals = sums.totals
-    if not versions.following:  # every value is the oldest of its blob
-        tape.protect(totals.values())
-        return
-    oldest = {versions.blobs[value]: value for value in sums.order()}
-    tape.protect([totals[value] for value in (*values, *oldest.values()) if value in totals])
+    oldest: Iterable[int] = sums.order
+    if versions.following:
+        oldest = {versions.blobs[value]: value for value in sums.order}.values()
+    totals = map(sums.totals.__getitem__, (*values, *oldest))
+    tape.protect([total for total in totals if total is not None])
 
 
 def _anywhere(op: Operator, input_index: int, output_index: int) -> bool:

@@ -63,7 +63,7 @@ class BackwardPass:
             raise InvalidArgumentError(
                 f"blob '{blob}' has no version {version}; its versions are 0 to {newest}"
             )
-        total = self._sums.totals.get(value)
+        total = self._sums.totals[value]
         if total is None:
             return None
         held = self._names.held(total)
@@ -87,11 +87,11 @@ def make_result(
     """The result, with the map from blob to gradient."""
     gradients: dict[str, Gradient] = {}
     versions: dict[str, int] = {}
-    blobs, totals, number, held = values.blobs, sums.totals, values.number, names.held
-    for value in sums.order():  # newer versions of a blob come before older ones
+    blobs, total, number, held = values.blobs, sums.total, values.number, names.held
+    for value in sums.order:  # newer versions of a blob come before older ones
         blob = blobs[value]
         if blob not in gradients:
-            gradient = held(totals[value])
+            gradient = held(total(value))
             if gradient is not None:
                 gradients[blob] = gradient
                 versions[blob] = number(value)
