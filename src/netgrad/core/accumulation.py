@@ -85,6 +85,7 @@ class Accumulator:
     Attributes:
         totals: Value to gradient, None where there is none or where contributions still come. There is one
             None more than there are values, so that NONE has no gradient.
+        folds: Whether an addition may become part of the operator that computes a contribution.
         order: The values that have a gradient, in the order in which the sweep met them.
         due: The operators that are the first readers of values with more than one contribution.
     """
@@ -94,6 +95,7 @@ class Accumulator:
     ) -> None:
         self.totals: list[GradientRef | None] = [None] * (len(versions.blobs) + 1)
         self.order: list[int] = []
+        self.folds = strategy in ("fused", "auto")
         self.due: set[int] = set()
         self._versions = versions
         self._tape = tape

@@ -80,35 +80,24 @@ class RuleCaller:
         given = list(map(tape.gradient, grads))
         written, returned = self._ask(op, index, given, wanted)
         self._index, self._given, self._meanings = index, given, None
-        entries: list[GradientRef | None] = []
         try:
             local = tape.append(written, index, op.device, self._meaning)
-            for entry, useful in zip(returned, wanted, strict=True):
-                if entry is None or not useful:
-                    entries.append(None)
-                elif entry.__class__ is str and entry in local:
-                    entries.append(local[entry])
-                else:
-                    entries.append(self._entry(entry, local))
         except UnknownNameError as error:
-            self._blame(
-                op,
-                f"uses {error.name!r}, in {error.op}, which its operator neither reads nor writes "
-                f"and its gradient operators have not written before",
-                error,
-            )
+            self._blame_name(error)
         except AttributeError:
             for thing in written:
                 if not isinstance(thing, Operator):
                     self._blame(op, f"wrote {thing!r}, which is no operator")
             raise
-        shared: Collection[GradientRef | None] = ()
-        if len(entries) > 1 and len(set(entries)) < len(entries):
-            shared = {entry for entry, count in Counter(entries).items() if count > 1}
-        contribute = self._sums.contribute
-        for value, entry in zip(self._versions.reads[index], entries, strict=True):
-            if entry is not None:
-                contribute(value, entry, index, shared)
+        sums = self._sums
+        shared = self._shared(returned, wanted, local) if sums.folds else ()
+        for value, entry, useful in zip(self._versions.reads[index], returned, wanted, strict=True):
+            if entry is not None and useful:
+                gradient = (
+                    local[entry] if type(entry) is str and entry in local else self._entry(entry, local)
+                )
+                if gradient is not None:
+                    sums.contribute(value, gradient, index, shared)
 
     # ---- before the call ----------------------------------------------------------------------------
 
@@ -204,7 +193,19 @@ class RuleCaller:
                     return self._meanings[known]
         raise UnknownNameError(name, op)
 
+    def _shared(
+        self, returned: Sequence[Any], wanted: Sequence[bool], local: Local
+    ) -> Collection[GradientRef | None]:
+        """The gradients that the rule gives to more than one input."""
+        entries = [
+            self._entry(entry, local)
+            for entry, useful in zip(returned, wanted, strict=True)
+            if entry is not None and useful
+        ]
+        return {entry for entry, count in Counter(entries).items() if count > 1}
+
     def _entry(self, entry: Any, local: Local) -> GradientRef | None:
+        """A gradient that the rule returned."""
         op = self._operators[self._index]
         if isinstance(entry, GradientSlice):
             indices = self._part(entry.indices, local, op)
@@ -224,8 +225,19 @@ class RuleCaller:
         elif not name:
             return None
         else:
-            ref = self._meaning(name, op)
+            try:
+                ref = self._meaning(name, op)
+            except UnknownNameError as error:
+                self._blame_name(error)
         return ref if ref >= 0 else self._tape.lasting(ref)
+
+    def _blame_name(self, error: UnknownNameError) -> NoReturn:
+        self._blame(
+            self._operators[self._index],
+            f"uses {error.name!r}, in {error.op}, which its operator neither reads nor writes "
+            f"and its gradient operators have not written before",
+            error,
+        )
 
     def _blame(self, op: Operator, what: str, cause: BaseException | None = None) -> NoReturn:
         rules = self._rules

@@ -219,10 +219,10 @@ class Tape:
                     continue
                 else:
                     ref = meaning(name, op)
-                if ref < 0 and ~ref in following:
-                    ref = self.lasting(ref)
                 if ref >= 0:
                     last_reads[ref] = now
+                elif ~ref in following:
+                    ref = self.lasting(ref)  # the forward value, or a blob of the caller
                 reads.append(ref)
             first_cell = cell = len(wishes)
             for name in op.outputs:
