@@ -16,7 +16,7 @@ from netgrad.core import ClassicVocabulary, Contribution, GradientSlice, Operato
 from netgrad.core.verify import check_single_assignment
 from tests.core.interpreter import check_numbers, feeds, run
 from tests.core.nets import lines, make_rules, maker, net, table_rule, text
-from tests.core.test_random_nets import Folding
+from tests.core.test_random_nets import Folding, Widening
 from tests.core.weaknesses import numeric_rules
 
 
@@ -306,6 +306,25 @@ def test_fused_folds_additions_into_operators_that_take_them() -> None:
     (record,) = result.accumulations
     assert record.strategy == "fused"
     assert record.gradient == result.gradients["x"] == "x_grad"
+
+
+@pytest.mark.parametrize(("strategy", "converted"), [("sum", 5), ("running", 4), ("fused", 4)])
+@pytest.mark.parametrize("single_assignment", [False, True])
+def test_long_sums_are_added_in_a_wider_type(strategy: str, converted: int, single_assignment: bool) -> None:
+    """Each term is converted once, or the sum of the first two as one, and the total is converted back."""
+    forward = [Operator("UseInput", ("x",), (f"h{k}",)) for k in range(5)]
+    forward.append(Operator("Sum", [f"h{k}" for k in range(5)], ("y",)))
+    result = check_numbers(
+        forward,
+        {"y": "gy_"},
+        numeric_rules(),
+        accumulation=strategy,
+        vocabulary=Widening(),
+        single_assignment=single_assignment,
+    )
+    copies = [op for op in result.operators if op.type == "Copy"]
+    assert [op.attributes["wide"] for op in copies] == [1] * converted + [0]
+    assert result.gradients["x"] == copies[-1].outputs[0] == "x_grad"
 
 
 def test_nothing_is_folded_where_another_blob_needs_the_addend_alone() -> None:

@@ -76,6 +76,19 @@ class Folding(ClassicVocabulary):
         return super().in_place(op, input_index, output_index) and op.type != "UseInputGradient"
 
 
+class Widening(Folding):
+    """The same, where more than two gradients are added in another type, which a copy stands for here."""
+
+    def sums_wide(self, blob: str, terms: int) -> bool:
+        return terms > 2
+
+    def widened(self, term: str, out: str, device: Any) -> list[Operator]:
+        return [Operator("Copy", (term,), (out,), {"wide": 1}, device=device)]
+
+    def narrowed(self, total: str, blob: str, out: str, device: Any) -> list[Operator]:
+        return [Operator("Copy", (total,), (out,), {"wide": 0}, device=device)]
+
+
 NETS = st.lists(operator(), min_size=1, max_size=12)
 
 
@@ -86,6 +99,7 @@ NETS = st.lists(operator(), min_size=1, max_size=12)
     accumulation=st.sampled_from(["sum", "running", "fused", "auto"]),
     single_assignment=st.booleans(),
     wrt=st.none() | st.lists(st.sampled_from(BLOBS), max_size=3, unique=True),
+    vocabulary=st.sampled_from([Folding(), Widening()]),
 )
 def test_gradients_agree_with_central_differences(
     forward: list[Operator],
@@ -93,6 +107,7 @@ def test_gradients_agree_with_central_differences(
     accumulation: str,
     single_assignment: bool,
     wrt: list[str] | None,
+    vocabulary: Folding,
 ) -> None:
     known = {name for op in forward for name in (*op.inputs, *op.outputs)}
     goals = {blob: start for blob, start in goals.items() if blob in known} or {forward[0].inputs[0]: None}
@@ -104,7 +119,7 @@ def test_gradients_agree_with_central_differences(
         overwritten="keep",
         accumulation=accumulation,
         single_assignment=single_assignment,
-        vocabulary=Folding(),
+        vocabulary=vocabulary,
         wrt=wrt,
     )
     assert len(result.origins) == len(result.operators)

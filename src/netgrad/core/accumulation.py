@@ -65,10 +65,11 @@ class Accumulation:
 class _Several:
     """The contributions of a value that has more than one, and what is still to be added.
 
-    What is still to be added is in ``terms``: with the strategy ``sum`` everything.
+    What is still to be added is in ``terms``: with the strategy ``sum`` everything. ``wide`` says whether the
+    dense terms' sum is in a wider type by now.
     """
 
-    __slots__ = ("folded", "gradients", "partial", "sources", "strategy", "terms")
+    __slots__ = ("folded", "gradients", "partial", "sources", "strategy", "terms", "wide")
 
     def __init__(self, strategy: str, gradient: GradientRef, source: int) -> None:
         self.strategy = strategy
@@ -77,6 +78,7 @@ class _Several:
         self.terms = self.gradients if strategy == "sum" else [gradient]
         self.partial = 0 if isinstance(gradient, int) else NONE  # position of the dense terms' sum so far
         self.folded = False
+        self.wide = False
 
 
 class Accumulator:
@@ -152,7 +154,13 @@ class Accumulator:
         before = terms[partial]
         assert isinstance(before, int), "the partial sum is dense"
         fusing = several.strategy == "fused" and gradient not in shared
-        if fusing and self._adder.fold(before, gradient, value):
+        if several.wide or self._adder.sums_wide(value, len(several.gradients)):
+            if not several.wide:
+                before = self._adder.widened(before, value, source)
+            several.wide = True
+            wide = self._adder.widened(gradient, value, source)
+            terms[partial] = self._adder.sum([before, wide], value, source)
+        elif fusing and self._adder.fold(before, gradient, value):
             terms[partial] = gradient
             several.folded = True
         else:
@@ -163,7 +171,12 @@ class Accumulator:
         for value in values:
             if value in self._several and self._versions.first_readers[value] == reader:
                 several = self._several.pop(value)
-                self.totals[value] = self._adder.total(several.terms, value, reader)
+                terms = several.terms
+                if several.wide:
+                    total = terms[several.partial]
+                    assert isinstance(total, int), "the partial sum is dense"
+                    terms[several.partial] = self._adder.narrowed(total, value, reader)
+                self.totals[value] = self._adder.total(terms, value, reader)
                 self._settled.append((value, several))
 
     def total(self, value: int) -> GradientRef:

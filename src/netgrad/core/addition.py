@@ -10,7 +10,13 @@ from netgrad.core.errors import AccumulationError
 from netgrad.core.operator import GradientSlice, Operator
 from netgrad.core.tape import EXTERNAL, GradientRef, Ref, Tape
 from netgrad.core.versions import NONE, Versions
-from netgrad.core.vocabulary import DeviceVocabulary, SparseVocabulary, StructuredVocabulary, Vocabulary
+from netgrad.core.vocabulary import (
+    DeviceVocabulary,
+    SparseVocabulary,
+    StructuredVocabulary,
+    Vocabulary,
+    WideVocabulary,
+)
 
 
 class Adder:
@@ -34,6 +40,7 @@ class Adder:
         self._words = vocabulary
         self._structured = vocabulary if isinstance(vocabulary, StructuredVocabulary) else None
         self._unique_names = unique_names
+        self._wide_words = vocabulary if isinstance(vocabulary, WideVocabulary) else None
         self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
@@ -42,15 +49,18 @@ class Adder:
     def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
         """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
         dense = [term for term in terms if isinstance(term, int)]
-        if len(dense) == len(terms):
-            return self.sum(dense, value, origin) if len(dense) > 1 else dense[0]
-        base = self._base(terms, value)
-        slices = [term for term in terms if isinstance(term, tuple)]
-        joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
-        if not dense:
-            return joined
-        dense.insert(terms.index(slices[0]), self.densified(joined, value, origin, base))
-        return self.sum(dense, value, origin, base)
+        base = None
+        if len(dense) < len(terms):
+            base = self._base(terms, value)
+            slices = [term for term in terms if isinstance(term, tuple)]
+            joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
+            if not dense:
+                return joined
+            dense.insert(terms.index(slices[0]), self.densified(joined, value, origin, base))
+        if self.sums_wide(value, len(dense)):
+            wide = [self.widened(ref, value, origin, k) for k, ref in enumerate(dense)]
+            return self.narrowed(self.sum(wide, value, origin), value, origin)
+        return dense[0] if len(dense) == 1 else self.sum(dense, value, origin, base)
 
     def sum(self, refs: Sequence[Ref], value: int, origin: int, base: str | None = None) -> Ref:
         """The sum of two or more dense terms."""
@@ -77,6 +87,35 @@ class Adder:
         if own and terms[0] == own[0]:
             tape.places[total] = terms[0]
         return total
+
+    def sums_wide(self, value: int, count: int) -> bool:
+        """Whether ``count`` gradients of ``value`` are added in a wider type."""
+        words = self._wide_words
+        return words is not None and words.sums_wide(self._versions.blobs[value], count)
+
+    def widened(self, ref: Ref, value: int, origin: int, number: int = 0) -> Ref:
+        """``ref`` in the wider type, as term ``number`` of a sum for ``value``."""
+        tape, words = self._tape, self._wide_words
+        assert words is not None, "the dialect sums wide"
+        base = f"{self._versions.blobs[value]}_grad"
+        if self._unique_names and tape.is_own(ref, value):
+            tape.rename(ref, f"_{base}_autosplit_{number}")
+        wish = f"{base}_wide"
+        device = tape.device_of(ref)
+        operators = words.widened(tape.reference(ref), wish, device)
+        return tape.append(operators, _origin(origin), device)[wish]
+
+    def narrowed(self, total: Ref, value: int, origin: int) -> Ref:
+        """A sum in the wider type as the gradient of ``value``."""
+        tape, words = self._tape, self._wide_words
+        assert words is not None, "the dialect sums wide"
+        wish = f"{self._versions.blobs[value]}_grad"
+        tape.rename(total, f"{wish}_sum")
+        device = tape.device_of(total)
+        operators = words.narrowed(tape.reference(total), tape.reference(~value), wish, device)
+        cell = tape.append(operators, _origin(origin), device)[wish]
+        tape.claims[cell] = value
+        return cell
 
     def fold(self, partial: Ref, cell: Ref, value: int) -> bool:
         """Let the operator that computes ``cell``, a gradient of ``value``, add ``partial`` itself.

@@ -84,6 +84,23 @@ class DeviceVocabulary(Protocol):
         ...
 
 
+@runtime_checkable
+class WideVocabulary(Protocol):
+    """What a dialect says besides that has types in which long sums lose their small terms."""
+
+    def sums_wide(self, blob: str, terms: int) -> bool:
+        """Whether so many gradients of the forward value ``blob`` are added in a wider type."""
+        ...
+
+    def widened(self, term: str, out: str, device: Any) -> Sequence[Operator]:
+        """``out`` = ``term`` in the wider type."""
+        ...
+
+    def narrowed(self, total: str, blob: str, out: str, device: Any) -> Sequence[Operator]:
+        """``out`` = ``total``, which is in the wider type, in the type of the forward value ``blob``."""
+        ...
+
+
 class ClassicVocabulary:
     """The words of the original: ``ConstantFill``, ``Sum``, ``Concat``, ``SparseToDense``, ``Copy``."""
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.attributes import attributes_key
+from netgrad.onnx.half import HALF, can_fill, detour, working_type
 from netgrad.onnx.infer import infer_node, schema_of
 from netgrad.onnx.view import FLOATING, Dim, Structure, TensorInfo
 
@@ -203,9 +204,26 @@ class Builder:
     def ops(
         self, op_type: str, *inputs: Value | None, outputs: int, domain: str = "", **attributes: Any
     ) -> tuple[Value, ...]:
-        """Write an operator with several outputs; the same operator on the same operands is written once."""
+        """Write an operator with several outputs; the same operator on the same operands is written once.
+
+        Where the operator does not take a half type at the model's opset, it is written in float32, between
+        conversions.
+        """
         schema = schema_of(op_type, self.opset, domain)
         assert schema is not None or domain, f"there is no operator {op_type} at opset {self.opset}"
+        if any(value is not None and value.dtype in HALF for value in inputs):
+            dtypes = tuple(None if value is None else value.dtype for value in inputs)
+            by_float32 = detour(op_type, domain, self.opset, dtypes, outputs)
+            if by_float32 is not None:
+                wide = [
+                    self.cast(value, ir.DataType.FLOAT) if k in by_float32.inputs and value else value
+                    for k, value in enumerate(inputs)
+                ]
+                results = self.ops(op_type, *wide, outputs=outputs, domain=domain, **attributes)
+                return tuple(
+                    result if dtype is None else self.cast(result, dtype)
+                    for result, dtype in zip(results, by_float32.outputs, strict=True)
+                )
         given = {name: value for name, value in attributes.items() if value is not None}
         names = tuple("" if value is None else value.name for value in inputs)
         while names and not names[-1]:
@@ -314,9 +332,13 @@ class Builder:
         if like.static_shape == ():
             return self.scalar(number, like)
         assert like.dtype is not None, f"the element type of {like.name} is unknown"
-        fill = ir.tensor(np.asarray([number]).astype(like.dtype.numpy()))
-        result = self.op("ConstantOfShape", self.shape_of(like), value=fill)
-        return self.assume_like(result, like)
+        return self.assume_like(self.fill(self.shape_of(like), number, like.dtype), like)
+
+    def fill(self, shape: Value, number: float, dtype: ir.DataType) -> Value:
+        """A tensor of ``number`` with elements of ``dtype``; ``shape`` is 1-D int64."""
+        element = dtype if can_fill(dtype, self.opset) else working_type(dtype)
+        content = ir.tensor(np.asarray([number]).astype(element.numpy()))
+        return self.cast(self.op("ConstantOfShape", shape, value=content), dtype)
 
     def zeros_like(self, like: Value) -> Value:
         """Zeros with the shape and element type of ``like``."""

@@ -132,7 +132,9 @@ class _Folding:
         if _would_be_large(node.op_type, arrays):
             return None
         result = _run(node, arrays, self._opset)
-        return None if result is None or (result == _UNKNOWN_DIM).any() else result
+        if result is None or (result.dtype == np.int64 and (result == _UNKNOWN_DIM).any()):
+            return None
+        return result
 
     def _replace_by_branch(self, node: onnx_ir.Node, graph: onnx_ir.Graph, condition: bool) -> None:
         """Put the chosen branch in the place of an If; what it gives gets the names of the If's outputs."""

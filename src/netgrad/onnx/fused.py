@@ -15,10 +15,9 @@ import onnx_ir
 
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.edit import as_operator
+from netgrad.onnx.half import HALF
 
 _VERSION: Final = 18  # of the operators in the definitions
-
-_HALF = (onnx_ir.DataType.FLOAT16, onnx_ir.DataType.BFLOAT16)
 
 
 def is_fused(node: onnx_ir.Node) -> bool:
@@ -254,7 +253,7 @@ def _rms_norm(w: _Writer) -> None:
 def _rms(w: _Writer, x: str, axes: Sequence[int], epsilon: float) -> None:
     """Write the normalization, in float32 for the half types."""
     value = w.node.inputs[0]
-    wide = value is not None and value.dtype in _HALF
+    wide = value is not None and value.dtype in HALF
     w.line(f"wide = Cast <to = 1> ({x})" if wide else f"wide = Identity ({x})")
     w.number("epsilon", epsilon, "wide")
     w.line(f"axes = Constant <value_ints = [{', '.join(map(str, axes))}]> ()")

@@ -149,15 +149,15 @@ class ConvTranspose(OpRun):
             wanted = [n - a - z for n, a, z in zip(sizes, before, given[len(image) :], strict=True)]
         room = [max(n, a + want) for n, a, want in zip(sizes, before, wanted, strict=True)]
         full: Any = np.zeros((x.shape[0], groups, w.shape[1], *room), x.dtype)
-        parts = x.reshape(x.shape[0], groups, w.shape[0] // groups, *image)
+        columns = x.reshape(x.shape[0], groups, w.shape[0] // groups, math.prod(image))
         weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
         for position in itertools.product(*(range(k) for k in kernel)):
             slices = [
                 slice(k * d, k * d + (n - 1) * s + 1, s)
                 for k, d, n, s in zip(position, dilations, image, strides, strict=True)
             ]
-            weight = weights[(slice(None), slice(None), slice(None), *position)]
-            full[(..., *slices)] += np.einsum("bgc...,gcm->bgm...", parts, weight)
+            weight = np.swapaxes(weights[(slice(None), slice(None), slice(None), *position)], 1, 2)
+            full[(..., *slices)] += np.matmul(weight, columns).reshape(*full.shape[:3], *image)
         kept = [slice(a, a + want) for a, want in zip(before, wanted, strict=True)]
         y = full.reshape(x.shape[0], groups * w.shape[1], *room)[(..., *kept)]
         return (y if b is None else y + b.reshape(-1, *ones),)

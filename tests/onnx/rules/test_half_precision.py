@@ -42,6 +42,10 @@ CASES = [
     Case("ReduceMin", [_normal(3, 50), constant([-1])], {"keepdims": 0}),
     Case("ReduceL2", [_normal(3, 50), constant([1])]),
     Case("ReduceLogSumExp", [_normal(3, 50, deviation=2.0), constant([1])]),
+    Case("ReduceLogSumExp", [_normal(3, 50, around=1000.0), constant([1])], note="large scores"),
+    Case("ReduceLogSum", [_half(Tensor(lambda rng: rng.uniform(1.0, 3.0, size=(1, MANY))))], note="many"),
+    Case("LpPool", [_normal(1, 2, 8, deviation=400.0)], {"kernel_shape": [2], "p": 3}),
+    Case("GlobalLpPool", [_normal(1, 2, 8, deviation=400.0)], {"p": 3}),
     Case("Softmax", [_normal(3, 50)]),
     Case("LogSoftmax", [_normal(3, 50, deviation=20.0)]),
     # 4096 elements of size 16: the sum of their squares is a million.

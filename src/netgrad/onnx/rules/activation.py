@@ -180,7 +180,7 @@ def softplus(op: RuleContext, dy: Value) -> Value:
 def softsign(op: RuleContext, dy: Value) -> Value:
     """Y = X / (1 + |X|); dX = dY / (1 + |X|)^2."""
     scale = op.emit("Abs", op.input) + 1
-    return dy / (scale * scale)
+    return dy / scale / scale
 
 
 @rule("Swish", attributes=("alpha",))
@@ -214,6 +214,8 @@ def gelu(op: RuleContext, dy: Value) -> Value:
         return dy * (op.emit("Erf", z) + bend + 1) * 0.5
     if approximate == "tanh":
         c = 0.044715
+        # From |X| = 30 on, t is 1 or -1 and the bend 0 in every type; squares of large X would be infinite.
+        x = op.emit("Clip", x, op.builder.scalar(-30.0, x), op.builder.scalar(30.0, x))
         square = x * x
         t = op.emit("Tanh", x * (square * (c * k) + k))
         bend = x * (1 - t * t) * (square * (3.0 * c * k) + k)

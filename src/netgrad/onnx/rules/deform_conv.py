@@ -8,10 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Value
+from netgrad.onnx.half import working_type
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.placing import count_up, joined, length, product
-from netgrad.onnx.rules.precision import widened, working_type
+from netgrad.onnx.rules.precision import widened
 from netgrad.onnx.rules.sampling import LINEAR, Pixels, Taps, axis_taps, image_taps, times, zero_outside
 
 

@@ -26,8 +26,7 @@ def det(op: RuleContext, dy: Value) -> Value:
         identity = b.constant(np.eye(size), dtype)
     else:
         side = length(b, x, -1)
-        zeros = b.op("ConstantOfShape", joined(b, [side, side]), value=ir.tensor(np.zeros(1, dtype.numpy())))
-        identity = b.op("EyeLike", zeros)
+        identity = b.op("EyeLike", b.fill(joined(b, [side, side]), 0.0, dtype))
     # Axes i, j, row, column behind the batch.
     row_i = b.unsqueeze(b.cast(identity, ir.DataType.BOOL), [1, 3])
     unit_j = b.unsqueeze(identity, [0, 2])

@@ -1,4 +1,8 @@
-"""Gradient rules of elementwise arithmetic and elementary functions."""
+"""Gradient rules of elementwise arithmetic and elementary functions.
+
+Where a formula squares an X that may be large, half types are computed in float32: in float16, 256^2 is
+infinite.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.precision import widened
 
 # ---- arithmetic --------------------------------------------------------------------------------------
 
@@ -61,7 +66,7 @@ def neg(op: RuleContext, dy: Value) -> Value:
 @rule("Reciprocal")
 def reciprocal(op: RuleContext, dy: Value) -> Value:
     """Y = 1 / X; dX = -dY Y^2."""
-    return -(dy * (op.output * op.output))
+    return -(dy * op.output * op.output)
 
 
 @rule("Abs")
@@ -252,7 +257,8 @@ def acos(op: RuleContext, dy: Value) -> Value:
 @rule("Atan")
 def atan(op: RuleContext, dy: Value) -> Value:
     """Y = arctan X; dX = dY / (1 + X^2)."""
-    return dy / (op.input * op.input + 1)
+    x, dy = widened(op.builder, op.input), widened(op.builder, dy)
+    return dy / (x * x + 1)
 
 
 @rule("Sinh")
@@ -270,7 +276,8 @@ def cosh(op: RuleContext, dy: Value) -> Value:
 @rule("Asinh")
 def asinh(op: RuleContext, dy: Value) -> Value:
     """Y = arsinh X; dX = dY / sqrt(1 + X^2)."""
-    return dy / op.emit("Sqrt", op.input * op.input + 1)
+    x, dy = widened(op.builder, op.input), widened(op.builder, dy)
+    return dy / op.emit("Sqrt", x * x + 1)
 
 
 @rule("Acosh")
@@ -279,7 +286,8 @@ def acosh(op: RuleContext, dy: Value) -> Value:
 
     Kink: infinite at X = 1.
     """
-    return dy / op.emit("Sqrt", (op.input - 1) * (op.input + 1))
+    x, dy = widened(op.builder, op.input), widened(op.builder, dy)
+    return dy / op.emit("Sqrt", (x - 1) * (x + 1))
 
 
 @rule("Atanh")

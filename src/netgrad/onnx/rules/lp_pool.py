@@ -1,4 +1,7 @@
-"""Gradient rules of LpPool and GlobalLpPool: Y = (sum |X|^p)^(1/p) over windows or over all positions."""
+"""Gradient rules of LpPool and GlobalLpPool: Y = (sum |X|^p)^(1/p) over windows or over all positions.
+
+Half precision is computed in float32, where powers do not overflow.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.average_pool import spread
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.precision import widened
 from netgrad.onnx.rules.windows import windows_of
 
 _ATTRIBUTES = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "p", "pads", "strides")
@@ -36,7 +40,7 @@ def global_lp_pool(op: RuleContext, dy: Value) -> Value:
 
 def _power(op: RuleContext) -> Value:
     """sign(X) |X|^(p-1), as a whole power of X, which negative elements have as well."""
-    p, x = int(op.attribute("p")), op.input
+    p, x = int(op.attribute("p")), widened(op.builder, op.input)
     if p == 1:
         return op.emit("Sign", x)
     power = x if p == 2 else x ** float(p - 1)
@@ -45,7 +49,7 @@ def _power(op: RuleContext) -> Value:
 
 def _per_power(op: RuleContext, dy: Value) -> Value:
     """The cotangent times Y^(1-p), finite where Y is 0."""
-    p, y = int(op.attribute("p")), op.output
+    p, y, dy = int(op.attribute("p")), *(widened(op.builder, value) for value in (op.output, dy))
     if p == 1:
         return dy
     nonzero = op.builder.where(y.equals(0.0), 1.0, y)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.half import working_type
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
-from netgrad.onnx.rules.precision import widened, working_type
+from netgrad.onnx.rules.precision import widened
 
 
 def element_count(builder: Builder, x: Value, axes: Sequence[int]) -> Value | float:

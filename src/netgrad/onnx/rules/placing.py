@@ -283,7 +283,7 @@ def scatter_along(b: Builder, dy: Value, axis: int, places: Value, shape: Value)
     assert dy.rank is not None, "the caller knows the rank"
     if 0 in (dy.static_shape or ()):
         # ONNX Runtime's optimizer drops an Expand from size 1 to a constant size 0.
-        return b.op("ConstantOfShape", shape, value=_zero(dy))
+        return b.fill(shape, 0.0, _dtype(dy))
     if dy.rank != 1 or places.rank != 1:
         column = [1] * dy.rank
         column[axis] = -1
@@ -308,11 +308,11 @@ def scatter_add(b: Builder, dy: Value, axis: int, places: Value, shape: Value) -
     them, and adding many equal numbers in them stops at a small multiple of the number.
     """
     wide = widened(b, dy)
-    zeros = b.op("ConstantOfShape", shape, value=_zero(wide))
+    zeros = b.fill(shape, 0.0, _dtype(wide))
     total = b.op("ScatterElements", zeros, places, wide, axis=axis, reduction="add")
     return total if dy.dtype is None else b.cast(total, dy.dtype)
 
 
-def _zero(like: Value) -> ir.TensorProtocol:
-    assert like.dtype is not None, f"the element type of {like.name} is unknown"
-    return ir.tensor(np.zeros(1, like.dtype.numpy()))
+def _dtype(x: Value) -> ir.DataType:
+    assert x.dtype is not None, f"the element type of {x.name} is unknown"
+    return x.dtype

@@ -44,10 +44,9 @@ def max_pool(op: RuleContext, dy: Value, *_: Value | None) -> Value:
         return build.assume_like(dx, x)
 
     updates = widened(build, dy)
-    zero = ir.tensor([0.0], dtype=op.floating(updates))
     static = x.static_shape
     size = build.reshape(build.op("Size", x), [1]) if static is None else build.ints([math.prod(static)])
-    zeros = build.op("ConstantOfShape", size, value=zero)
+    zeros = build.fill(size, 0.0, op.floating(updates))
     flat = build.op(
         "ScatterElements", zeros, build.reshape(places, [-1]), build.reshape(updates, [-1]), reduction="add"
     )

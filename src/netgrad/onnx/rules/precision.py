@@ -8,20 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Builder, Value
-
-_HALF = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+from netgrad.onnx.half import working_type
 
 # A filled tensor up to this many elements is written as a constant; a larger one would bloat the model.
 _LARGEST_CONSTANT = 4096
-
-
-def working_type(dtype: ir.DataType) -> ir.DataType:
-    """float32 for the half-precision types, else ``dtype`` itself.
-
-    Sums over many elements, counts and reciprocals of counts leave the range of float16 (65504) long before
-    the gradient itself does.
-    """
-    return ir.DataType.FLOAT if dtype in _HALF else dtype
 
 
 def widened(builder: Builder, x: Value) -> Value:

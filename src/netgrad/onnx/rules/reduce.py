@@ -121,18 +121,22 @@ def reduce_l2(op: RuleContext, dy: Value) -> Value:
 @rule("ReduceLogSum", attributes=_ATTRIBUTES, not_differentiable=(1,))
 def reduce_log_sum(op: RuleContext, dy: Value) -> Value:
     """Y = ln sum X; dX = dY / sum X, repeated; e^Y would lose the digits that ln took away."""
-    return op.builder.expand_like(_kept(op, dy) / _again(op, "ReduceSum", op.input), op.input)
+    x, dy = widened(op.builder, op.input), widened(op.builder, dy)
+    return op.builder.expand_like(_kept(op, dy) / _again(op, "ReduceSum", x), op.input)
 
 
 @rule("ReduceLogSumExp", attributes=_ATTRIBUTES, not_differentiable=(1,))
 def reduce_log_sum_exp(op: RuleContext, dy: Value) -> Value:
     """Y = ln sum e^X; dX = e^(X - Y) dY. No exponent is above 0, so that no score overflows.
 
+    A half type rounds Y by up to |Y| / 2048, of which e would make a factor: Y is computed again in float32.
+
     Kink: where every element is minus infinity (all masked), the gradient is 0.
     """
-    y = op.output
+    x, dy = widened(op.builder, op.input), widened(op.builder, dy)
+    y = _kept(op, op.output) if x.dtype == op.input.dtype else _again(op, "ReduceLogSumExp", x)
     finite = op.builder.where(y.equals(-math.inf), 0.0, y)
-    return op.emit("Exp", op.input - _kept(op, finite)) * _kept(op, dy)
+    return op.emit("Exp", x - finite) * _kept(op, dy)
 
 
 # ---- extrema -----------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.half import working_type
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.placing import count_up, joined, length, product
-from netgrad.onnx.rules.precision import widened, working_type
+from netgrad.onnx.rules.precision import widened
 from netgrad.onnx.rules.region_samples import Samples, bin_taps
 from netgrad.onnx.rules.sampling import Pixels, nearest_inside, times
 

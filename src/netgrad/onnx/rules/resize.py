@@ -118,7 +118,7 @@ def _weights(op: RuleContext, position: int, count: int, axis: int, *, out_first
         build.ints([size]) if isinstance(size, int) else op.emit("Shape", op.input, start=axis, end=axis + 1)
     )
     shape = build.concat([length, length], axis=0)
-    zeros = op.emit("ConstantOfShape", shape, value=ir.tensor(np.zeros(1, inner.numpy())))
+    zeros = build.fill(shape, 0.0, inner)
     identity = op.emit("EyeLike", zeros)
 
     def entry(values: Value | None, at: int) -> Value | None:

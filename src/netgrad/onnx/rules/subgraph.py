@@ -16,6 +16,7 @@ from netgrad.core.backward import backward_pass
 from netgrad.core.operator import Operator
 from netgrad.onnx.body import Body, bodies, captured_of, live
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.half import working_type
 from netgrad.onnx.infer import infer_node
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.context import RuleContext
@@ -316,9 +317,9 @@ def arrive(builder: Builder, cotangents: dict[str, Value], name: str, cotangent:
 
 def sum_type(info: TensorInfo) -> TensorInfo:
     """What the gradient of a value is summed in over many iterations: half precision would stall."""
-    halves = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    summed_wide = info.dtype in halves and info.structure is Structure.TENSOR
-    return TensorInfo(ir.DataType.FLOAT, info.shape) if summed_wide else info.plain
+    if info.dtype is None or info.structure is not Structure.TENSOR:
+        return info.plain
+    return TensorInfo(working_type(info.dtype), info.shape)
 
 
 def zero_sum(op: RuleContext, k: int) -> Value:

@@ -11,8 +11,11 @@ import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.half import HALF
 from netgrad.onnx.sequences import full_like, total
 from netgrad.onnx.view import Structure, TensorInfo
+
+_FEW_TERMS = 4  # so many gradients of a half type are added in that type
 
 _SMALL = 4096  # elements; ones of so few are stored rather than written by an operator
 
@@ -81,6 +84,26 @@ class OnnxVocabulary:
                 op.type, (*op.inputs, partial), op.outputs, op.attributes, op.domain, op.device, op.name
             )
         return None
+
+    def sums_wide(self, blob: str, terms: int) -> bool:
+        """Whether there are so many gradients of a half type that float32 must add them.
+
+        In float16 a sum of ones ends at 2048, in bfloat16 at 256.
+        """
+        if terms <= _FEW_TERMS or blob not in self._types:
+            return False
+        info = self._types[blob]
+        return info.dtype in HALF and info.structure is Structure.TENSOR
+
+    def widened(self, term: str, out: str, device: Any = None) -> list[Operator]:
+        """``out`` = ``term`` in float32."""
+        return [Operator("Cast", (term,), (out,), {"to": int(ir.DataType.FLOAT)})]
+
+    def narrowed(self, total: str, blob: str, out: str, device: Any = None) -> list[Operator]:
+        """``out`` = ``total`` in the element type of ``blob``."""
+        dtype = self._types[blob].dtype
+        assert dtype is not None, "only sums of a known type are wide"
+        return [Operator("Cast", (total,), (out,), {"to": int(dtype)})]
 
     def _full(self, blob: str, out: str, number: float) -> list[Operator]:
         builder = Builder(self._opset, out)
