@@ -18,6 +18,7 @@ from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
+from netgrad.onnx.unpack import unpack
 from netgrad.onnx.validate import check_nodes
 
 LOWEST_OPSET = 18
@@ -42,10 +43,10 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
 
     The result has: no model-local functions; the default operator set at version 18 or the model's own, if
     later; no Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known,
-    and no If whose condition is; types and shapes as far as they follow; nodes with names that are unique in
-    the whole model; no initializers among its inputs; operators of ``ai.onnx.ml``, and the optimizers of
-    ``ai.onnx.preview.training``, as operators of the default domain. Names of values stay, and no
-    floating-point computation of that domain is reordered.
+    no If whose condition is, and no read of a sequence or an optional whose content is; types and shapes as
+    far as they follow; nodes with names that are unique in the whole model; no initializers among its inputs;
+    operators of ``ai.onnx.ml``, and the optimizers of ``ai.onnx.preview.training``, as operators of the default
+    domain. Names of values stay, and no floating-point computation of that domain is reordered.
 
     Args:
         source: The model: whatever ``load`` takes.
@@ -68,6 +69,9 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     actions += lifted
     keep = [*keep, *named_by_gradients(model)]
     actions += fold(model, keep=keep)
+    while unpacked := unpack(model, keep=keep):  # what is taken apart may tell other positions
+        infer_shapes(model)
+        actions += unpacked + fold(model, keep=keep)
     _drop_unused_constants(model, keep)
     actions += name_nodes(model)
     actions += lower_operators(model)
