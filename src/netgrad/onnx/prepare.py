@@ -45,8 +45,8 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     later; no Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known,
     no If whose condition is, and no read of a sequence or an optional whose content is; types and shapes as
     far as they follow; nodes with names that are unique in the whole model; no initializers among its inputs;
-    operators of ``ai.onnx.ml``, and the optimizers of ``ai.onnx.preview.training``, as operators of the default
-    domain. Names of values stay, and no floating-point computation of that domain is reordered.
+    operators of ``ai.onnx.ml``, and the optimizers of ``ai.onnx.preview.training``, as operators of the
+    default domain. Names of values stay, and no floating-point computation of that domain is reordered.
 
     Args:
         source: The model: whatever ``load`` takes.
