@@ -15,7 +15,7 @@ PACKAGE = Path(netgrad.__file__).parent
 
 # Lowest first: a room imports itself and the rooms before it. `onnx.rules` stands on `onnx` (the builder),
 # and nothing in `onnx` knows that there are rules.
-ROOMS = ["core", "onnx", "onnx.rules", "runtime", "transforms", "train", "cli"]
+ROOMS = ["core", "onnx", "onnx.rules", "runtime", "caffe2", "transforms", "train", "cli"]
 
 # The core knows no dialect and needs nothing but Python.
 CORE_MAY_IMPORT = set(sys.stdlib_module_names) | {"netgrad"}

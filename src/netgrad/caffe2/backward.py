@@ -1,0 +1,56 @@
+"""The backward pass over operator definitions, in Caffe2's own operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.definitions import to_definition, to_operator
+from netgrad.caffe2.devices import Device, same_device
+from netgrad.caffe2.makers.registry import Makers
+from netgrad.core import BackwardPass, ClassicVocabulary, Gradient, RuleSource, backward_pass
+
+
+class Words(ClassicVocabulary):
+    """The core's own operators as Caffe2 names them, on Caffe2's devices."""
+
+    def same_device(self, first: Any, second: Any) -> bool:
+        """Device options that mean the same device; see `netgrad.caffe2.devices.same_device`."""
+        return same_device(_option(first), _option(second))
+
+
+def _option(device: Device | None) -> Any:
+    return None if device is None else device.option()
+
+
+def differentiate(
+    definitions: Sequence[OperatorDef],
+    targets: Mapping[str, Gradient | None] | Sequence[str],
+    *,
+    rules: RuleSource | None = None,
+    overwritten: Literal["error", "keep"] = "error",
+) -> tuple[list[OperatorDef], BackwardPass]:
+    """The gradient operators of a list of operators, as Caffe2 would have written them.
+
+    Args:
+        definitions: The forward operators in order; they aren't changed.
+        targets: The blobs to differentiate: names, for all-ones start gradients, or a mapping to their start
+            gradients.
+        rules: Where gradient makers are looked up; None: all of netgrad's.
+        overwritten: See `netgrad.core.backward_pass`.
+
+    Returns:
+        The gradient operators' definitions, and the core's result.
+
+    Raises:
+        NetgradError: See `netgrad.core.backward_pass`.
+    """
+    result = backward_pass(
+        [to_operator(definition) for definition in definitions],
+        targets,
+        Makers() if rules is None else rules,
+        overwritten=overwritten,
+        vocabulary=Words(),
+    )
+    return [to_definition(operator) for operator in result.operators], result
