@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.builder import Value
+from netgrad.onnx.half import working_type
 from netgrad.onnx.view import FLOATING, Dim, values_of
 from netgrad.train.graph import GraphWriter
 from netgrad.transforms.select import listed
@@ -97,17 +98,17 @@ class CrossEntropy(Loss):
             scores, dims, rank = op.squeeze(scores, range(2, rank)), dims[:2], 2
         if self.soft:
             target = _target(writer, self.labels, scores.dtype, dims)
-            value = self._soft(writer, scores, target, axis)
+            value = self._soft(writer, _wide(writer, scores), _wide(writer, target), axis)
             return WrittenLoss(value, scores, target, axis)
         target = _target(writer, self.labels, ir.DataType.INT64, dims[:axis] + dims[axis + 1 :], integer=True)
-        table, labels = scores, target
+        table, labels = _wide(writer, scores), target
         if axis != 1:  # the operator wants its classes on axis 1: one row of scores per label
             moved = [k for k in range(rank) if k != axis]
-            last = scores if axis == rank - 1 else op.transpose(scores, [*moved, axis])
+            last = table if axis == rank - 1 else op.transpose(table, [*moved, axis])
             width = classes if isinstance(classes, int) else -1
             table = op.reshape(last, [-1, width]) if width != -1 else op.op("Flatten", last, axis=rank - 1)
             labels = op.reshape(target, [-1])
-        weights = self._weights(writer, scores)
+        weights = self._weights(writer, table)
         if not self.label_smoothing:
             value = op.op(
                 "SoftmaxCrossEntropyLoss",
@@ -233,7 +234,7 @@ class MeanSquaredError(Loss):
         """Append the loss (see `Loss.write`)."""
         predictions = _output(writer, self.predictions, "predictions")
         target = _target(writer, self.targets, predictions.dtype, _dims(predictions))
-        error = predictions - target
+        error = _wide(writer, predictions) - _wide(writer, target)
         return WrittenLoss(_reduced(writer, error * error, self.reduction), predictions, target)
 
 
@@ -268,15 +269,16 @@ class BinaryCrossEntropyOnScores(Loss):
         op = writer.op
         scores = _before(writer, _output(writer, self.scores, "scores"), ("Sigmoid",), None)
         target = _target(writer, self.labels, scores.dtype, _dims(scores))
+        given, scores, labels = scores, _wide(writer, scores), _wide(writer, target)
         positive = op.op("Softplus", scores)
         if self.positive_weight == 1.0:
             # softplus(x) - t x: its derivative sigmoid(x) - t is exact at x = 0 too, unlike that of the
             # common form with Relu and Abs
-            each = positive - target * scores
+            each = positive - labels * scores
         else:
             negative = op.op("Softplus", -scores)
-            each = (1.0 - target) * positive + target * negative * self.positive_weight
-        return WrittenLoss(_reduced(writer, each, self.reduction), scores, target)
+            each = (1.0 - labels) * positive + labels * negative * self.positive_weight
+        return WrittenLoss(_reduced(writer, each, self.reduction), given, target)
 
 
 def binary_cross_entropy_on_scores(
@@ -384,6 +386,11 @@ def _dims(value: Value) -> tuple[Dim, ...]:
 def _dtype(value: Value) -> ir.DataType:
     assert value.dtype is not None, f"the element type of {value.name} was checked"
     return value.dtype
+
+
+def _wide(writer: GraphWriter, x: Value) -> Value:
+    """``x`` in float32 where it is half precision: float16 could not sum 8192 losses of 10 each."""
+    return writer.op.cast(x, working_type(_dtype(x)))
 
 
 def _say(dtype: ir.DataType | None) -> str:
