@@ -14,7 +14,7 @@ from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import EXPANDED_FROM as EXPANDED_FROM
 from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
 from netgrad.onnx.fold import discard, fold
-from netgrad.onnx.fused import fused_definition, is_fused
+from netgrad.onnx.fused import NotYetKnownError, fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.lowering.lower import check_lowered
 from netgrad.onnx.names import name_inner_values, name_nodes
@@ -73,8 +73,13 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
     nodes = [node for graph in all_graphs(model) for node in graph if wanted(node)]
     editor = Editor(model)
     expanded: list[str] = []
+    waiting: list[NotYetKnownError] = []
     for node in nodes:
-        proto = _definition(node, model.opset_imports.get(node.domain, 0))
+        try:
+            proto = _definition(node, model.opset_imports.get(node.domain, 0))
+        except NotYetKnownError as error:
+            waiting.append(error)  # what it reads may be known when the others are expanded
+            continue
         if proto is None:
             continue
         if not is_fused(node):
@@ -87,6 +92,8 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
         node.domain, node.op_type = _DOMAIN, str(len(expanded))
         function.domain, function.name, function.overload = node.domain, node.op_type, node.overload
         model.functions[function.identifier()] = function
+    if waiting and not expanded:
+        raise waiting[0]
     if expanded:
         inline_calls(model)
         _drop_unread(model)

@@ -1,0 +1,78 @@
+"""MatMulNBits against ONNX Runtime's kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.transforms.grad import differentiate
+from tests.onnx.fused.table import Row, check_row, drawn, fused_model
+
+
+def _row(
+    a: tuple[int, ...],
+    features: int,
+    bits: int,
+    *,
+    zeros: str = "",
+    groups: bool = False,
+    bias: bool = False,
+    block: int = 16,
+    **attributes: Any,
+) -> Row:
+    rng = np.random.default_rng(5)
+    depth = a[-1]
+    blocks = -(-depth // block)
+    image, scales, offsets, shift = drawn(a, (features, blocks), (features, blocks), (features,))
+    assert offsets is not None
+    packed = rng.integers(0, 256, (features, blocks, block * bits // 8), dtype=np.uint8)
+    points: np.ndarray | None = None
+    if zeros == "packed":
+        points = rng.integers(0, 256, (features, -(-blocks * bits // 8)), dtype=np.uint8)
+    elif zeros == "exact":
+        points = offsets
+    index = (np.arange(depth) * 7 % blocks).astype(np.int32) if groups else None
+    inputs = [image, packed, scales, points, index, shift if bias else None]
+    while inputs[-1] is None:
+        inputs.pop()
+    given = {"K": depth, "N": features, "bits": bits, "block_size": block, **attributes}
+    note = " ".join(filter(None, [zeros, "groups" if groups else "", "bias" if bias else ""]))
+    return Row("MatMulNBits", inputs, given, kept=(1, 2, 3, 4), note=note)
+
+
+ROWS = [
+    _row((2, 3, 32), 5, 4),
+    _row((3, 40), 5, 4, zeros="packed"),
+    _row((3, 32), 5, 4, zeros="exact"),
+    _row((3, 40), 5, 4, bias=True, accuracy_level=0),
+    _row((2, 3, 32), 5, 4, groups=True),
+    _row((3, 48), 5, 4, groups=True, zeros="exact", bias=True),
+    _row((3, 64), 4, 4, block=32, zeros="packed", bias=True),
+    _row((2, 3, 32), 5, 8),
+    _row((3, 40), 4, 8, zeros="packed", bias=True),
+    _row((3, 32), 5, 2),
+    _row((3, 80), 4, 2, zeros="packed"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+def test_definition_and_gradient(row: Row, symbolic: bool) -> None:
+    check_row(row, symbolic=symbolic)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (_row((3, 32), 5, 4, weight_prepacked=1), "weight_prepacked = 1"),
+        (_row((3, 32), 5, 3), "bits = 3"),
+        (_row((3, 32), 5, 4, groups=True, zeros="packed"), "g_idx and packed zero points"),
+    ],
+    ids=["prepacked", "bits", "groups"],
+)
+def test_other_forms_are_refused(row: Row, why: str) -> None:
+    with pytest.raises(UnsupportedOperatorError, match=rf"MatMulNBits 'node'.*{why}"):
+        differentiate(fused_model(row, np.float64), wrt=["x0"], of=row.of)
