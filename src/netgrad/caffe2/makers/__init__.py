@@ -1,3 +1,16 @@
 """Gradient makers: which gradient operators Caffe2 writes for each of its operators."""
 
-from netgrad.caffe2.makers import basic as _basic  # noqa: F401  its makers are registered
+from netgrad.caffe2.makers import (  # noqa: F401  their makers are registered
+    conv,
+    copies,
+    elementwise,
+    index,
+    linear,
+    loss,
+    norm,
+    recurrent,
+    reduce,
+    segment,
+    shape,
+    without_gradient,
+)

@@ -20,7 +20,7 @@ gradient operator. Whatever is written to a ``D`` is the gradient of that input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -63,6 +63,10 @@ class _Token:
     at: int | None
     before: str
     after: str
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.before and not self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class _Blobs:
                 "X": f"{blob}_grad_indices",
                 "M": f"_{blob}_grad_dims",
             }[token.letter]
-        return f"{token.before}{name}{token.after}" if token.before or token.after else name
+        return f"{token.before}{name}{token.after}" if not token.is_plain else name
 
     def _gradient(self, letter: str, at: int) -> str:
         output = _at(self._op.outputs, at, f"{self._op.type} has no output {at}")
@@ -191,7 +195,7 @@ def written(
         for token in step.writes:
             names = blobs.names(token)
             writes += names
-            if token.letter == "D" and not token.before and not token.after:
+            if token.letter == "D" and token.is_plain:
                 for at, name in enumerate(names) if token.at is None else [(token.at, names[0])]:
                     gradients[at] = name
         operators.append(Operator(step.type, reads, writes, _arguments(op, step, line), device=op.device))
@@ -210,5 +214,33 @@ def _arguments(op: Operator, step: _Step, line: Line) -> Arguments:
     return Arguments(message)
 
 
-Maker = Callable[[Operator], "Line | str"]
-"""Gives the line for an operator, which may depend on its arguments; or raises `Refusal`."""
+def reached_inputs(line: Line) -> Collection[int] | None:
+    """Positions of the inputs to which ``line`` gives a gradient; None: all."""
+    reached: set[int] = set()
+    for step in _parsed(line.text):
+        if isinstance(step, _Passed):
+            positions = [step.at]
+        else:
+            positions = [token.at for token in step.writes if token.letter == "D" and token.is_plain]
+        for at in positions:
+            if at is None:
+                return None
+            reached.add(at)
+    return reached
+
+
+def uses_gradient(line: Line, output: int) -> bool:
+    """Whether ``line`` uses the gradient of one output."""
+    tokens = [
+        token
+        for step in _parsed(line.text)
+        for token in (step.names if isinstance(step, _Passed) else step.reads)
+    ]
+    return any(token.letter.startswith("G") and token.at in (None, output) for token in tokens)
+
+
+Maker = Callable[[Operator, Sequence[Gradient | None]], "Line | str"]
+"""Gives the line for an operator and the gradients of its outputs; or raises `Refusal`.
+
+To find out which inputs can have a gradient it is called with no output gradients at all.
+"""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netgrad.caffe2.makers.notation import Line, Maker, Refusal, written
+from netgrad.caffe2.makers.notation import Line, Maker, Refusal, reached_inputs, uses_gradient, written
 from netgrad.core import Gradient, InvalidArgumentError, Operator
 from netgrad.core.registry import RuleResult
 
@@ -23,7 +23,7 @@ class Entry:
     Attributes:
         maker: The line, or the function that gives it; None if there is none.
         reason: Why there is none; None with a maker, or where gradients silently end.
-        blocked: Positions of inputs that never get a gradient.
+        silent: Whether gradients end here without a word.
         partial: Whether the maker does with some output gradients absent.
         sparse: Whether the maker takes sparse output gradients.
         value_keeping: Whether the first output has the value of the first input.
@@ -31,7 +31,7 @@ class Entry:
 
     maker: Maker | str | None
     reason: str | None = None
-    blocked: Collection[int] | None = frozenset()
+    silent: bool = False
     partial: bool = False
     sparse: bool = False
     value_keeping: bool = False
@@ -46,29 +46,20 @@ def _add(type_: str, entry: Entry) -> None:
     ENTRIES[type_] = entry
 
 
-def lines(table: dict[str, str], *, blocked: Collection[int] = ()) -> None:
-    """Register makers that are one line each.
-
-    Args:
-        table: Operator type to line.
-        blocked: Positions of inputs that never get a gradient, for all of them.
-    """
+def lines(table: dict[str, str]) -> None:
+    """Register makers that are one line each, by operator type."""
     for type_, line in table.items():
-        _add(type_, Entry(line, blocked=frozenset(blocked)))
+        _add(type_, Entry(line))
 
 
 def maker(
-    *types: str,
-    blocked: Collection[int] = (),
-    partial: bool = False,
-    sparse: bool = False,
-    value_keeping: bool = False,
+    *types: str, partial: bool = False, sparse: bool = False, value_keeping: bool = False
 ) -> Callable[[Maker], Maker]:
     """Register a function that gives the line for an operator of one of ``types``."""
 
     def register(function: Maker) -> Maker:
         for type_ in types:
-            _add(type_, Entry(function, None, frozenset(blocked), partial, sparse, value_keeping))
+            _add(type_, Entry(function, partial=partial, sparse=sparse, value_keeping=value_keeping))
         return function
 
     return register
@@ -77,7 +68,7 @@ def maker(
 def no_gradient(*types: str) -> None:
     """Types at which a gradient silently ends."""
     for type_ in types:
-        _add(type_, Entry(None, blocked=None, partial=True, sparse=True))
+        _add(type_, Entry(None, silent=True, partial=True, sparse=True))
 
 
 def should_not_do_gradient(*types: str) -> None:
@@ -115,11 +106,17 @@ class Makers:
         return "no gradient maker" if entry is None else entry.reason
 
     def blocked_inputs(self, op: Operator) -> Collection[int]:
-        """Positions of inputs through which no gradient ever flows."""
+        """Positions of inputs for which the maker never gives a gradient."""
         entry = ENTRIES.get(op.type)
-        if entry is None:
+        if entry is None or entry.reason is not None:
             return ()
-        return range(len(op.inputs)) if entry.blocked is None else entry.blocked
+        if entry.silent:
+            return range(len(op.inputs))
+        try:
+            reached = reached_inputs(_line(entry, op, [None] * len(op.outputs)))
+        except Refusal:
+            return ()
+        return () if reached is None else [at for at in range(len(op.inputs)) if at not in reached]
 
     def needs_all_output_gradients(self, op: Operator) -> bool:
         """Whether the maker is given zeros for outputs without a gradient."""
@@ -143,8 +140,15 @@ class Makers:
         Raises:
             Refusal: The maker can't differentiate the operator as it stands.
         """
-        found = ENTRIES[op.type].maker
-        if found is None:
-            raise Refusal(f"{op.type} has no maker")
-        line = found if isinstance(found, str) else found(op)
-        return written(op, grads, Line(line) if isinstance(line, str) else line)
+        line = _line(ENTRIES[op.type], op, grads)
+        lost = [at for at, grad in enumerate(grads) if grad is not None and not uses_gradient(line, at)]
+        if lost:
+            raise Refusal(f"the gradient of output '{op.outputs[lost[0]]}' would be lost")
+        return written(op, grads, line)
+
+
+def _line(entry: Entry, op: Operator, grads: Sequence[Gradient | None]) -> Line:
+    found = entry.maker
+    assert found is not None, "asked before"
+    line = found if isinstance(found, str) else found(op, grads)
+    return Line(line) if isinstance(line, str) else line

@@ -1,0 +1,121 @@
+"""Makers of elementwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netgrad.caffe2.arguments import make_argument
+from netgrad.caffe2.makers.notation import Line, Refusal
+from netgrad.caffe2.makers.registry import lines, maker
+from netgrad.core import Gradient, Operator
+
+lines(
+    {
+        # from the output
+        "Cbrt": "CbrtGradient(G0,O0)->(D0)",
+        "Clip": "ClipGradient(O0,G0)->(D0)",
+        "Elu": "EluGradient(O0,G0)->(D0)",
+        "Exp": "Mul(O0,G0)->(D0)",
+        "HardSigmoid": "HardSigmoidGradient(O0,G0)->(D0)",
+        "LeakyRelu": "LeakyReluGradient(O0,G0)->(D0)",
+        "Reciprocal": "ReciprocalGradient(O0,G0)->(D0)",
+        "Relu": "ReluGradient(O0,G0)->(D0)",
+        "ReluFp16": "ReluFp16Gradient(O0,G0)->(D0)",
+        "ReluN": "ReluNGradient(O0,G0)->(D0)",
+        "Rsqrt": "RsqrtGradient(G0,O0)->(D0)",
+        "Selu": "SeluGradient(O0,G0)->(D0)",
+        "Sigmoid": "SigmoidGradient(O0,G0)->(D0)",
+        "Softplus": "SoftplusGradient(O0,G0)->(D0)",
+        "Tanh": "TanhGradient(O0,G0)->(D0)",
+        "ThresholdedRelu": "ThresholdedReluGradient(O0,G0)->(D0)",
+        # from the input
+        "Abs": "AbsGradient(I0,G0)->(D0)",
+        "Acos": "AcosGradient(I0,G0)->(D0)",
+        "Asin": "AsinGradient(I0,G0)->(D0)",
+        "Atan": "AtanGradient(I0,G0)->(D0)",
+        "Cos": "CosGradient(I0,G0)->(D0)",
+        "Cosh": "CoshGradient(G0,I0)->(D0)",
+        "Cube": "CubeGradient(G0,I0)->(D0)",
+        "Erf": "ErfGradient(I0,G0)->(D0)",
+        "Gelu": "GeluGradient(G0,I0)->(D0)",
+        "Log": "Div(G0,I0)->(D0)",
+        "Logit": "LogitGradient(I0,G0)->(D0)",
+        "Sin": "SinGradient(I0,G0)->(D0)",
+        "Sinh": "SinhGradient(G0,I0)->(D0)",
+        "Tan": "TanGradient(I0,G0)->(D0)",
+        # from both, or from neither
+        "ELU": "ELUGradient(I0,O0,G0)->(D0)",
+        "NegateGradient": "Negative(G0)->(D0)",
+        "Negative": "Negative(G0)->(D0)",
+        "Scale": "Scale(G0)->(D0)",
+        # The original wrote the intermediate results of these two to D0 and G0, where others see them.
+        "Sqr": 'Scale(G0)->(D0"_scaled"){scale=2.0}; Mul(D0"_scaled",I0)->(D0)',
+        "Sqrt": 'Scale(G0)->(D0"_scaled"){scale=0.5}; Div(D0"_scaled",O0)->(D0)',
+        "Swish": "SwishGradient(I0,O0,G0)->(D0)",
+        # of several inputs
+        "Add": "AddGradient(G0,I0,I1)->(D0,D1)",
+        "Div": "DivGradient(G0,I0,I1,O0)->(D0,D1)",
+        "Max": "MaxGradient(O0,G0,I*)->(D*)",
+        "Mean": "MeanGradient(G0)->(D*)",
+        "Min": "MinGradient(O0,G0,I*)->(D*)",
+        "Mul": "MulGradient(G0,I0,I1)->(D0,D1)",
+        "PRelu": "PReluGradient(O0,G0,I0,I1)->(D0,D1)",
+        "Sub": "SubGradient(G0,I0,I1)->(D0,D1)",
+        "Sum": "D*=G0",
+    }
+)
+
+
+@maker("Softsign")
+def _softsign(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    if op.inputs[0] == op.outputs[0]:
+        raise Refusal("Softsign has no gradient if it works in place: its input is needed")
+    return "SoftsignGradient(I0,G0)->(D0)"
+
+
+@maker("Pow")
+def _pow(op: Operator, grads: Sequence[Gradient | None]) -> Line:
+    """The original wrote all intermediate results to the gradients themselves, where others see them."""
+    if len(op.inputs) > 1:
+        return _pow_of_two(op)
+    if "exponent" not in op.attributes:
+        raise Refusal("Pow needs the argument 'exponent' or a second input")
+    exponent = float(op.attributes["exponent"])
+    if op.inputs[0] == op.outputs[0]:
+        if exponent == 0:
+            raise Refusal("Pow in place with the exponent 0 forgets its input")
+        power = f'Pow(O0)->(D0"_pow"){{exponent={(exponent - 1) / exponent!r}}}'
+    else:
+        power = f'Pow(I0)->(D0"_pow"){{exponent={exponent - 1!r}}}'
+    return Line(
+        f'{power}; Mul(D0"_pow",G0)->(D0"_mul"); Scale(D0"_mul")->(D0){{scale={exponent!r}}}',
+        copies_arguments=False,
+    )
+
+
+def _pow_of_two(op: Operator) -> Line:
+    if op.outputs[0] in op.inputs:
+        raise Refusal("Pow with two inputs has no gradient if it works in place")
+    broadcast = bool(op.attributes.get("broadcast", 0))
+    text = (
+        'ConstantFill(I1)->(D1"_one"){value=1.0}; Sub(I1,D1"_one")->(D1"_less"); '
+        'Pow(I0,D1"_less")->(D0"_pow"); Mul(D0"_pow",G0)->(D0"_mul"); Mul(D0"_mul",I1)->(D0); '
+        'Log(I0)->(D1"_log"); Mul(D1"_log",O0)->(D1"_out"); '
+    )
+    text += (
+        'Mul(D1"_out",G0)->(D1"_autogen_pre_red"); SumReduceLike(D1"_autogen_pre_red",I1)->(D1)'
+        if broadcast
+        else 'Mul(D1"_out",G0)->(D1)'
+    )
+    names = ("broadcast", "axis", "axis_str", "order") if broadcast else ()
+    arguments = [make_argument(name, op.attributes[name]) for name in names if name in op.attributes]
+    return Line(text, copies_arguments=False, arguments=tuple(arguments))
+
+
+@maker("WeightedSum")
+def _weighted_sum(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    terms = ",".join(f"D{at}" for at in range(0, len(op.inputs), 2))
+    weights = ",".join(f"D{at}" for at in range(1, len(op.inputs), 2))
+    if op.attributes.get("grad_on_w", 0):
+        return f"WeightedSumGradient(G0,I*)->({terms},{weights})"
+    return f"WeightedSumGradient(G0,I*)->({terms})"

@@ -1,0 +1,40 @@
+"""Makers of the units of recurrent nets, and of Python operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from netgrad.caffe2.makers.registry import maker
+from netgrad.core import Gradient, Operator
+
+
+@maker("LSTMUnit")
+def _lstm_unit(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "LSTMUnitGradient(I*,O0,O1,G0,G1)->(D0,D1,D2)"
+
+
+@maker("GRUUnit")
+def _gru_unit(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "GRUUnitGradient(I*,O0,G0)->(D0,D1)"
+
+
+@maker("Recurrent", partial=True)
+def _recurrent(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "RecurrentGradient(I0,I1,I2,I3,O3,O0,G0)->(D0,D1,D2,D3,O4,O3)"
+
+
+@maker("RecurrentNetwork", partial=True)
+def _recurrent_network(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    """The net of a backward step is an argument, made beforehand."""
+    given = ",".join(f"G{at}" for at in op.attributes.get("outputs_with_grads", ()))
+    written = [0, *op.attributes.get("param", ()), *op.attributes.get("initial_recurrent_state_ids", ())]
+    return f"RecurrentNetworkGradient({given},I*,O*)->({','.join(f'D{at}' for at in written)})"
+
+
+@maker("Python", "PythonDLPack", partial=True)
+def _python(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    """Only the chosen gradients are read and written, all without a choice."""
+    outputs = op.attributes.get("grad_output_indices", ()) or range(len(op.outputs))
+    inputs = op.attributes.get("grad_input_indices", ()) or range(len(op.inputs))
+    given = ",".join(f"G{at}" for at in outputs)
+    return f"{op.type}Gradient(I*,O*,{given})->({','.join(f'D{at}' for at in inputs)})"
