@@ -18,6 +18,7 @@ from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
+from netgrad.onnx.training_info import keep_training_info
 from netgrad.onnx.unpack import unpack
 from netgrad.onnx.validate import check_nodes
 
@@ -57,6 +58,7 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
         UnsupportedOperatorError: An operator of an old opset has no form in the later one.
     """
     model = load(source)
+    keep_training_info(model, ())  # it may name what is changed here
     actions = _inputs_that_are_initializers(model)
     actions += inline_functions(model)
     actions += lift_constants(model)

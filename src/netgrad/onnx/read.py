@@ -18,6 +18,7 @@ import onnx.serialization
 import onnx_ir
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError
+from netgrad.onnx.training_info import keep_training_info, read_training_info, training_info_of
 
 _DECODED = 2**20  # bytes; tensors up to this size are decoded to see whether they can be
 
@@ -30,7 +31,8 @@ def load(source: ModelSource) -> onnx_ir.Model:
     """Read a model into a fresh ``onnx_ir.Model``, which may be changed without changing the source.
 
     Tensors are shared with the source and must not be changed (nor renamed: a tensor's name belongs to it).
-    Nodes that are not in topological order are sorted.
+    Nodes that are not in topological order are sorted. What a model says of its training (``training_info``)
+    stays with it, for `save` and `TrainingStep.from_training_info`.
 
     Args:
         source: The path of a file (``.onnx`` and any other ending: protobuf; ``.textproto``, ``.prototxt``,
@@ -114,6 +116,13 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
         model = onnx_ir.from_proto(proto)
     except Exception as error:  # onnx_ir wraps whatever a malformed field caused
         raise InvalidModelError(f"{where} is not a valid ONNX model: {reason_of(error)}") from None
+    try:
+        keep_training_info(model, read_training_info(proto, folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise InvalidModelError(
+            f"{where} keeps tensors of its training_info in external data that cannot be read "
+            f"({reason_of(error)})"
+        ) from None
     _name_default_domain(model)
     if folder:
         _set_data_folder(model, folder)
@@ -135,6 +144,7 @@ def _clone(model: onnx_ir.Model) -> onnx_ir.Model:
             "the given onnx_ir model cannot be copied, are its nodes in topological order? "
             f"({reason_of(error)})"
         ) from None
+    keep_training_info(copy, training_info_of(model))
     for graph in copy.graphs():
         for node in graph:
             for output in node.outputs:

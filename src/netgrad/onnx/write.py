@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,7 @@ import onnx_ir
 from netgrad.core.errors import InvalidArgumentError, NetgradError
 from netgrad.onnx.files import replacing
 from netgrad.onnx.read import ModelSource, load, tensors
+from netgrad.onnx.training_info import training_info_of
 
 PROTOBUF_LIMIT = 2**31 - 1
 """Bytes that one protobuf message can hold."""
@@ -61,7 +62,7 @@ def save(model: ModelSource, path: str | os.PathLike[str], *, external_above: in
                 )
             _write_with_data(ir_model, target)
         else:
-            content = _serialize(_with_data_inside(ir_model), target)
+            content = _serialize(_with_data_inside(ir_model), target, training_info_of(ir_model))
             with replacing(target) as file:
                 file.write(content)
     except OSError as error:
@@ -75,12 +76,14 @@ def _large_initializers(model: onnx_ir.Model) -> Iterator[onnx_ir.TensorProtocol
                 yield value.const_value
 
 
-def _serialize(model: onnx_ir.Model, target: Path) -> bytes:
+def _serialize(model: onnx_ir.Model, target: Path, training: Sequence[onnx.TrainingInfoProto]) -> bytes:
     form = onnx.serialization.registry.get_format_from_file_extension(target.suffix.lower())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # onnx calls its own text form experimental at every use
         serializer = onnx.serialization.registry.get(form or "protobuf")
-        content: bytes = serializer.serialize_proto(onnx_ir.to_proto(model))
+        proto = onnx_ir.to_proto(model)
+        proto.training_info.extend(training)
+        content: bytes = serializer.serialize_proto(proto)
     return content
 
 
@@ -118,7 +121,7 @@ def _write_with_data(model: onnx_ir.Model, target: Path) -> None:
                 for value in graph.initializers.values():
                     if value.const_value is not None and value.const_value.nbytes > _SMALL:
                         value.const_value = _append(file, value.const_value, data)
-        content = _serialize(copy, target)
+        content = _serialize(copy, target, training_info_of(model))
         with replacing(target) as file:
             file.write(content)
     except BaseException:

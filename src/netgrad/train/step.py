@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnx_ir as ir
 
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError, NetgradWarning, nearest
@@ -113,9 +114,9 @@ class TrainingStep:
         """
         model = self.model.clone()
         wanted = {self.loss, *self.metrics.values()}
-        _keep_outputs(model.graph, wanted)
+        keep_outputs(model.graph, wanted)
         inference_form(model)
-        _keep_outputs(model.graph, wanted)
+        keep_outputs(model.graph, wanted)
         for value in list(model.graph.inputs):
             if value.name not in self.batch_inputs and not value.uses():
                 model.graph.inputs.remove(value)
@@ -153,7 +154,7 @@ class TrainingStep:
                     f"not {_LAYOUT})",
                     hint="make it again with netgrad.training_step",
                 )
-            initial = {name: _array(model.graph.initializers[name]) for name in _kept_inputs(names)}
+            initial = {name: array_of(model.graph.initializers[name]) for name in _kept_inputs(names)}
             return cls(
                 model=model,
                 batch_inputs=tuple(names["batch_inputs"]),
@@ -174,6 +175,56 @@ class TrainingStep:
                 f"the model's metadata property '{METADATA_KEY}' does not fit its graph: {error!r}",
                 hint="make the training step again with netgrad.training_step",
             ) from error
+
+    def to_training_info(self) -> onnx.ModelProto:
+        """Give the model that is trained, with this step as its ``training_info``, as the standard has it.
+
+        The model's graph is the one that was differentiated, in inference form. The algorithm holds what the
+        step computes besides, and reads values of the graph where they are the same; what is updated are
+        initializers, of the graph (parameters, carried tensors) and of the algorithm (optimizer state, step
+        count), each with the output that gives its next value in ``update_binding``. The initialization sets
+        optimizer state and step count to their first values. The learning rate, and the seed if there is one,
+        are inputs of the algorithm with a default. `netgrad.save` writes the result to a file.
+
+        Raises:
+            InvalidArgumentError: The step was read from a file, so that it does not have the model.
+        """
+        from netgrad.train.training_info import write_training_info  # it imports this module
+
+        return write_training_info(self)
+
+    @classmethod
+    def from_training_info(
+        cls,
+        source: ModelSource,
+        *,
+        index: int = 0,
+        loss: str | None = None,
+        learning_rate: str | None = None,
+    ) -> TrainingStep:
+        """Read an entry of a model's ``training_info`` as a training step.
+
+        The training operators of the standard (Gradient, Adam, ...) are written in ordinary ones (see
+        `netgrad.lower`), and the initialization is run to get first values. An algorithm that
+        `to_training_info` wrote says itself what its names mean. Of any other, what is updated is a
+        parameter if it is a floating-point initializer of the model's graph, optimizer state if it is one of
+        the algorithm, else carried; every other scalar output is a metric.
+
+        Args:
+            source: The model: whatever `netgrad.load` takes.
+            index: Which entry.
+            loss: The output that is the loss; by default the only scalar output that is no next value.
+            learning_rate: The initializer that is the learning rate; by default the one that the standard's
+                optimizers in the algorithm read.
+
+        Raises:
+            InvalidModelError: The model cannot be read, has no training_info, or one that does not fit it.
+            InvalidArgumentError: There is no such entry, or loss or learning rate are unknown.
+            UnsupportedOperatorError: A Gradient cannot be written.
+        """
+        from netgrad.train.from_training_info import read_training_info  # it imports this module
+
+        return read_training_info(source, index, loss, learning_rate)
 
 
 def _kept_inputs(names: Mapping[str, Any]) -> list[str]:
@@ -252,14 +303,14 @@ def training_step(
     batch_inputs = [value.name or "" for value in work.graph.inputs]
     step, seed = _counters(work, always=mode == "train")
     # what is carried is no output that a loss could mean
-    _keep_outputs(work.graph, {v.name or "" for v in work.graph.outputs} - {*carried.values()}, clean=False)
+    keep_outputs(work.graph, {v.name or "" for v in work.graph.outputs} - {*carried.values()}, clean=False)
     loss_name, metric_names, target = _write_loss(work, loss, list(metrics))
     _make_outputs(work, carried.values())
     if target is not None and target not in batch_inputs:
         batch_inputs.append(target)
     for name in (*parameters, *carried):  # behind the loss, to which only inputs of the model are inputs
         _promote(work, name)
-    _keep_outputs(work.graph, {loss_name, *metric_names.values(), *carried.values()})
+    keep_outputs(work.graph, {loss_name, *metric_names.values(), *carried.values()})
     if wanted is None:
         parameters = _demote_unread(work, parameters)
     if not parameters:
@@ -274,8 +325,8 @@ def training_step(
             f"'{name}' does not influence '{loss_name}': its gradient is zeros", NetgradWarning, stacklevel=2
         )
     graph = gradient.model.graph
-    _keep_outputs(graph, {loss_name, *metric_names.values(), *carried.values()}, clean=False)
-    values = {name: _array(prepared.graph.initializers[name]) for name in (*parameters, *carried)}
+    keep_outputs(graph, {loss_name, *metric_names.values(), *carried.values()}, clean=False)
+    values = {name: array_of(prepared.graph.initializers[name]) for name in (*parameters, *carried)}
     update = write_update(gradient.model, gradient.outputs, values, optimizer, step)
     fold_momentum_into_gemm(gradient.model)
     result = TrainingStep(
@@ -301,7 +352,7 @@ def training_step(
         prepared=prepared,
         notes=(*notes, *(action for action in gradient.actions if action not in notes)),
     )
-    _complete(result)
+    complete(result)
     return result
 
 
@@ -362,7 +413,7 @@ def _demote_unread(model: ir.Model, parameters: Sequence[str]) -> list[str]:
     return read
 
 
-def _keep_outputs(graph: ir.Graph, names: set[str], *, clean: bool = True) -> None:
+def keep_outputs(graph: ir.Graph, names: set[str], *, clean: bool = True) -> None:
     """Drop all other outputs and, if asked to, what only they needed."""
     for index in reversed(range(len(graph.outputs))):
         if graph.outputs[index].name not in names:
@@ -430,12 +481,13 @@ def _write_loss(
     return final.get(wish, wish), metric_outputs, None if written is None else written.target.name
 
 
-def _array(value: ir.Value) -> Array:
+def array_of(value: ir.Value) -> Array:
+    """A copy of the content of an initializer."""
     assert value.const_value is not None, "an initializer has a value"
     return np.array(value.const_value.numpy())
 
 
-def _complete(step: TrainingStep) -> None:
+def complete(step: TrainingStep) -> None:
     """Order inputs and outputs, give the inputs their defaults, and say in the model what they mean."""
     model, graph = step.model, step.model.graph
     inputs = {value.name or "": value for value in graph.inputs}
