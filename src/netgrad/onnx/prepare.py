@@ -19,6 +19,7 @@ from netgrad.onnx.opset import lift
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
 from netgrad.onnx.training_info import keep_training_info
+from netgrad.onnx.unchanged import read_unchanged_from_outside
 from netgrad.onnx.unpack import unpack
 from netgrad.onnx.validate import check_nodes
 
@@ -63,6 +64,7 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     actions += inline_functions(model)
     actions += lift_constants(model)
     check_nodes(model)
+    actions += read_unchanged_from_outside(model, [*keep, *named_by_gradients(model)])
     name_inner_values(model)
     infer_shapes_anew(model)
     lifted = lift(model, LOWEST_OPSET)
