@@ -5,19 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.caffe2_pb2 import DeviceOption, OperatorDef
 from netgrad.caffe2.definitions import to_definition, to_operator
 from netgrad.caffe2.devices import Device, same_device
 from netgrad.caffe2.makers.registry import Makers
-from netgrad.core import BackwardPass, ClassicVocabulary, Gradient, RuleSource, backward_pass
+from netgrad.core import (
+    BackwardPass,
+    ClassicVocabulary,
+    Gradient,
+    GradientSlice,
+    Operator,
+    RuleSource,
+    backward_pass,
+)
+
+_ADDITION = "is_auto_gen_sum_ops:1"
 
 
 class Words(ClassicVocabulary):
-    """The core's own operators as Caffe2 names them, on Caffe2's devices."""
+    """The core's own operators as Caffe2 names them, on Caffe2's devices; additions are marked."""
+
+    def sum(self, terms: Sequence[str], out: str, device: Any) -> list[Operator]:
+        """One n-ary ``Sum``."""
+        return [Operator("Sum", tuple(terms), (out,), device=_marked(device))]
+
+    def concat_slices(
+        self, slices: Sequence[GradientSlice], out: str, device: Any
+    ) -> tuple[list[Operator], GradientSlice]:
+        """One ``Concat`` of the indices and one of the values, along axis 0."""
+        return super().concat_slices(slices, out, _marked(device))
 
     def same_device(self, first: Any, second: Any) -> bool:
         """Device options that mean the same device; see `netgrad.caffe2.devices.same_device`."""
         return same_device(_option(first), _option(second))
+
+
+def _marked(device: Device | None) -> Device:
+    """The device of an addition, with the note that the backward pass wrote it."""
+    option = DeviceOption(device_type=0) if device is None else device.option()
+    if _ADDITION not in option.extra_info:
+        option.extra_info.append(_ADDITION)
+    return Device.of(option)
 
 
 def _option(device: Device | None) -> Any:

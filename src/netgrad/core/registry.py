@@ -95,6 +95,20 @@ class Located(Protocol):
         ...
 
 
+def with_occurrences(op: Operator) -> Operator:
+    """``op`` with different names for the occurrences of a blob that it reads more than once.
+
+    So that a rule that makes names from input names makes different ones for different positions.
+    """
+    if len(op.inputs) < 2 or len(set(op.inputs)) == len(op.inputs):
+        return op
+    first = {blob: k for k, blob in reversed(list(enumerate(op.inputs)))}
+    names = [
+        blob if not blob or first[blob] == k else occurrence(blob, k) for k, blob in enumerate(op.inputs)
+    ]
+    return replace(op, inputs=tuple(names))
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     rule: Rule | None
@@ -232,15 +246,7 @@ class RuleRegistry:
         """Ask the rule of ``op``."""
         rule = self._entries[op.domain, op.type].rule
         assert rule is not None, f"{op.type} has a rule, or all its inputs are blocked"
-        if len(op.inputs) > 1 and len(set(op.inputs)) < len(op.inputs):
-            # A rule that makes names from input names must get different ones for different positions.
-            first = {blob: k for k, blob in reversed(list(enumerate(op.inputs)))}
-            names = [
-                blob if not blob or first[blob] == k else occurrence(blob, k)
-                for k, blob in enumerate(op.inputs)
-            ]
-            op = replace(op, inputs=tuple(names))
-        result: RuleResult = rule(op, grads)
+        result: RuleResult = rule(with_occurrences(op), grads)
         return result
 
     def rule(self, op: Operator, grads: Sequence[Gradient | None]) -> RuleResult:

@@ -48,9 +48,8 @@ lines(
         "NegateGradient": "Negative(G0)->(D0)",
         "Negative": "Negative(G0)->(D0)",
         "Scale": "Scale(G0)->(D0)",
-        # The original wrote the intermediate results of these two to D0 and G0, where others see them.
-        "Sqr": 'Scale(G0)->(D0"_scaled"){scale=2.0}; Mul(D0"_scaled",I0)->(D0)',
-        "Sqrt": 'Scale(G0)->(D0"_scaled"){scale=0.5}; Div(D0"_scaled",O0)->(D0)',
+        "Sqr": "Scale(G0)->(G0){scale=2.0}; Mul(G0,I0)->(D0)",
+        "Sqrt": "Scale(G0)->(D0){scale=0.5}; Div(D0,O0)->(D0)",
         "Swish": "SwishGradient(I0,O0,G0)->(D0)",
         # of several inputs
         "Add": "AddGradient(G0,I0,I1)->(D0,D1)",
@@ -75,22 +74,21 @@ def _softsign(op: Operator, grads: Sequence[Gradient | None]) -> str:
 
 @maker("Pow")
 def _pow(op: Operator, grads: Sequence[Gradient | None]) -> Line:
-    """The original wrote all intermediate results to the gradients themselves, where others see them."""
+    """Steps are written to the gradients themselves, as in the original; names that others need stay free."""
     if len(op.inputs) > 1:
         return _pow_of_two(op)
     if "exponent" not in op.attributes:
         raise Refusal("Pow needs the argument 'exponent' or a second input")
     exponent = float(op.attributes["exponent"])
-    if op.inputs[0] == op.outputs[0]:
-        if exponent == 0:
-            raise Refusal("Pow in place with the exponent 0 forgets its input")
-        power = f'Pow(O0)->(D0"_pow"){{exponent={(exponent - 1) / exponent!r}}}'
+    if op.inputs[0] != op.outputs[0]:
+        power = f"Pow(I0)->(D0){{exponent={exponent - 1!r}}}"
+        text = f"{power}; Mul(D0,G0)->(D0); Scale(D0)->(D0){{scale={exponent!r}}}"
+    elif exponent:
+        power = f"Pow(O0)->(D0){{exponent={(exponent - 1) / exponent!r}}}"
+        text = f"{power}; Mul(D0,G0)->(D0); Scale(D0)->(D0){{scale={exponent!r}}}"
     else:
-        power = f'Pow(I0)->(D0"_pow"){{exponent={exponent - 1!r}}}'
-    return Line(
-        f'{power}; Mul(D0"_pow",G0)->(D0"_mul"); Scale(D0"_mul")->(D0){{scale={exponent!r}}}',
-        copies_arguments=False,
-    )
+        raise Refusal("Pow in place with the exponent 0 forgets its input")
+    return Line(text, copies_arguments=False)
 
 
 def _pow_of_two(op: Operator) -> Line:
@@ -98,14 +96,14 @@ def _pow_of_two(op: Operator) -> Line:
         raise Refusal("Pow with two inputs has no gradient if it works in place")
     broadcast = bool(op.attributes.get("broadcast", 0))
     text = (
-        'ConstantFill(I1)->(D1"_one"){value=1.0}; Sub(I1,D1"_one")->(D1"_less"); '
-        'Pow(I0,D1"_less")->(D0"_pow"); Mul(D0"_pow",G0)->(D0"_mul"); Mul(D0"_mul",I1)->(D0); '
-        'Log(I0)->(D1"_log"); Mul(D1"_log",O0)->(D1"_out"); '
+        "ConstantFill(I1)->(D1){value=1.0}; Sub(I1,D1)->(D1); Pow(I0,D1)->(D0); Mul(D0,G0)->(D0); "
+        'Mul(D0,I1)->(D0); Log(I0)->(D1"_autogen_pre_red"); '
+        'Mul(D1"_autogen_pre_red",O0)->(D1"_autogen_pre_red"); '
     )
     text += (
-        'Mul(D1"_out",G0)->(D1"_autogen_pre_red"); SumReduceLike(D1"_autogen_pre_red",I1)->(D1)'
+        'Mul(D1"_autogen_pre_red",G0)->(D1"_autogen_pre_red"); SumReduceLike(D1"_autogen_pre_red",I1)->(D1)'
         if broadcast
-        else 'Mul(D1"_out",G0)->(D1)'
+        else 'Mul(D1"_autogen_pre_red",G0)->(D1)'
     )
     names = ("broadcast", "axis", "axis_str", "order") if broadcast else ()
     arguments = [make_argument(name, op.attributes[name]) for name in names if name in op.attributes]

@@ -22,22 +22,22 @@ lines(
 )
 
 
-@maker("BooleanMask", partial=True)
+@maker("BooleanMask", partial=True, counts=(1,))
 def _boolean_mask(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "BooleanMaskGradient(I1,G0)->(D0)"
 
 
-@maker("TopK", partial=True)
+@maker("TopK", partial=True, counts=(1, 2))
 def _top_k(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "TopKGradient(G0,O1,I0)->(D0)"
 
 
-@maker("FlexibleTopK", partial=True)
+@maker("FlexibleTopK", partial=True, counts=(1,))
 def _flexible_top_k(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "FlexibleTopKGradient(I0,I1,G0,O1)->(D0)"
 
 
-@maker("LengthsTopK", partial=True)
+@maker("LengthsTopK", partial=True, counts=(1,))
 def _lengths_top_k(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "LengthsTopKGradient(I1,O1,G0)->(D0)"
 

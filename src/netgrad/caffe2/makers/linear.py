@@ -40,13 +40,12 @@ def _matmul(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     """Gradients are products again; a third operand gives a product the shape of the input."""
     if len(op.inputs) != 2:
         raise Refusal("MatMul with a third input has no gradient")
-    a, b = (op.attributes.get(name) for name in ("axis_a", "axis_b"))
+    # The original read the axes as booleans, so that those above 1 became 1.
+    a, b = (op.attributes.get(name, 1) for name in ("axis_a", "axis_b"))
 
-    def flags(*names: str, **axes: int | None) -> str:
-        pairs = [f"{name}=1" for name in names]
-        # The original read the axes as booleans, so that those above 1 became 1.
-        pairs += [f"{name}={value}" for name, value in axes.items() if value is not None]
-        return "{" + ",".join(pairs) + "}" if pairs else ""
+    def flags(*names: str, **axes: int) -> str:
+        pairs = [f"{name}=1" for name in names] + [f"{name}={value}" for name, value in axes.items()]
+        return "{" + ",".join(pairs) + "}"
 
     first, second = {
         (False, False): (

@@ -51,6 +51,6 @@ def _affine_channel(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "AffineChannelGradient(G0,I1)->(D0)"
 
 
-@maker("Dropout", partial=True)
+@maker("Dropout", partial=True, counts=(1,))
 def _dropout(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "DropoutGrad(G0)->(D0)" if op.attributes.get("is_test", 0) else "DropoutGrad(G0,O1)->(D0)"

@@ -242,5 +242,5 @@ def uses_gradient(line: Line, output: int) -> bool:
 Maker = Callable[[Operator, Sequence[Gradient | None]], "Line | str"]
 """Gives the line for an operator and the gradients of its outputs; or raises `Refusal`.
 
-To find out which inputs can have a gradient it is called with no output gradients at all.
+To find out which inputs can have a gradient it is called with a gradient for each output.
 """

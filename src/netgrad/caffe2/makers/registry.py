@@ -13,7 +13,7 @@ from typing import Any
 
 from netgrad.caffe2.makers.notation import Line, Maker, Refusal, reached_inputs, uses_gradient, written
 from netgrad.core import Gradient, InvalidArgumentError, Operator
-from netgrad.core.registry import RuleResult
+from netgrad.core.registry import RuleResult, with_occurrences
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Entry:
         partial: Whether the maker does with some output gradients absent.
         sparse: Whether the maker takes sparse output gradients.
         value_keeping: Whether the first output has the value of the first input.
+        counts: Positions of outputs that have no derivative: indices, sizes, masks.
     """
 
     maker: Maker | str | None
@@ -35,6 +36,7 @@ class Entry:
     partial: bool = False
     sparse: bool = False
     value_keeping: bool = False
+    counts: Collection[int] = ()
 
 
 ENTRIES: dict[str, Entry] = {}
@@ -53,13 +55,17 @@ def lines(table: dict[str, str]) -> None:
 
 
 def maker(
-    *types: str, partial: bool = False, sparse: bool = False, value_keeping: bool = False
+    *types: str,
+    partial: bool = False,
+    sparse: bool = False,
+    value_keeping: bool = False,
+    counts: Collection[int] = (),
 ) -> Callable[[Maker], Maker]:
     """Register a function that gives the line for an operator of one of ``types``."""
 
     def register(function: Maker) -> Maker:
         for type_ in types:
-            _add(type_, Entry(function, partial=partial, sparse=sparse, value_keeping=value_keeping))
+            _add(type_, Entry(function, None, False, partial, sparse, value_keeping, counts))
         return function
 
     return register
@@ -113,7 +119,7 @@ class Makers:
         if entry.silent:
             return range(len(op.inputs))
         try:
-            reached = reached_inputs(_line(entry, op, [None] * len(op.outputs)))
+            reached = reached_inputs(_line(entry, op, list(op.outputs)))
         except Refusal:
             return ()
         return () if reached is None else [at for at in range(len(op.inputs)) if at not in reached]
@@ -140,8 +146,14 @@ class Makers:
         Raises:
             Refusal: The maker can't differentiate the operator as it stands.
         """
+        op = with_occurrences(op)
         line = _line(ENTRIES[op.type], op, grads)
-        lost = [at for at, grad in enumerate(grads) if grad is not None and not uses_gradient(line, at)]
+        counts = ENTRIES[op.type].counts
+        lost = [
+            at
+            for at, grad in enumerate(grads)
+            if grad is not None and at not in counts and not uses_gradient(line, at)
+        ]
         if lost:
             raise Refusal(f"the gradient of output '{op.outputs[lost[0]]}' would be lost")
         return written(op, grads, line)

@@ -22,9 +22,9 @@ lines(
 )
 
 
-@maker("Concat", "DepthConcat", partial=True)
+@maker("Concat", "DepthConcat", partial=True, counts=(1,))
 def _concat(op: Operator, grads: Sequence[Gradient | None]) -> str:
-    return "Split(G0,O1)->(D*)"
+    return "" if grads[0] is None else "Split(G0,O1)->(D*)"
 
 
 @maker("Split", "DepthSplit", "SplitByLengths")
@@ -33,7 +33,7 @@ def _split(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "Concat(G*)->(D0,M0)"
 
 
-@maker("Reshape", partial=True)
+@maker("Reshape", partial=True, counts=(1,))
 def _reshape(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     return Line("Reshape(G0,O1)->(D0,M0)", copies_arguments=False)
 
@@ -63,7 +63,7 @@ def _tile(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return f"TileGradient(G0{counts})->(D0)"
 
 
-@maker("AddPadding", partial=True)
+@maker("AddPadding", partial=True, counts=(1,))
 def _add_padding(op: Operator, grads: Sequence[Gradient | None]) -> str:
     lengths = ",O1" if len(op.inputs) > 1 else ""
     text = f"RemovePadding(G0{lengths})->(D0)"
@@ -73,7 +73,7 @@ def _add_padding(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return text
 
 
-@maker("RemovePadding", partial=True)
+@maker("RemovePadding", partial=True, counts=(1,))
 def _remove_padding(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "AddPadding(G0,O1)->(D0)" if len(op.inputs) > 1 else "AddPadding(G0)->(D0)"
 
