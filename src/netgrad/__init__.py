@@ -31,7 +31,9 @@ _LAZY = {
     "grad": "netgrad.transforms.grad",
     "inspect": "netgrad.transforms.inspect",
     "load": "netgrad.onnx.read",
+    "local_rules": "netgrad.onnx.rules.user",
     "lower": "netgrad.transforms.lower",
+    "rule": "netgrad.onnx.rules.user",
     "run": "netgrad.runtime.session",
     "save": "netgrad.onnx.write",
     "training_step": "netgrad.train.step",
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from netgrad.core.errors import RuntimeFailureError as RuntimeFailureError
     from netgrad.core.errors import UnsupportedOperatorError as UnsupportedOperatorError
     from netgrad.onnx.read import load as load
+    from netgrad.onnx.rules.user import local_rules as local_rules
+    from netgrad.onnx.rules.user import rule as rule
     from netgrad.onnx.write import save as save
     from netgrad.runtime.session import run as run
     from netgrad.train import losses as losses

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
@@ -35,14 +34,14 @@ def mlp(dtype=FLOAT):
 
 
 def altered(op_type, change):
-    """Overrides in which the rule of ``op_type`` returns what ``change`` makes of its contributions."""
+    """A choice by which the rule of ``op_type`` returns what ``change`` makes of its contributions."""
     declared = declarations()["", op_type]
 
     def changed(op, *cotangents):
         contributions = declared.function(op, *cotangents)
         return change(op, contributions)
 
-    return {("", op_type): dataclasses.replace(declared, function=changed)}
+    return {op_type: changed}
 
 
 def scaled(factor, position=0):
@@ -75,7 +74,7 @@ def test_a_right_gradient_agrees(dtype):
     ],
 )
 def test_a_rule_wrong_by_a_thousandth_is_found_and_named(op_type, position, node_name, input_name, wrong):
-    report = check(mlp(), overrides=altered(op_type, scaled(1.001, position)))
+    report = check(mlp(), gradients=altered(op_type, scaled(1.001, position)))
     assert not report.ok
     assert {entry.name for entry in report.entries if entry.verdict is Verdict.DISAGREE} == wrong
     culprit = report.culprits[0]
@@ -86,7 +85,7 @@ def test_a_rule_wrong_by_a_thousandth_is_found_and_named(op_type, position, node
         position,
     )
     assert 5e-4 < culprit.error < 5e-3
-    assert declarations()["", op_type].source == culprit.rule
+    assert culprit.rule.startswith("changed (test_check.py:")
     for entry in report.entries:
         if entry.verdict is Verdict.DISAGREE:
             assert entry.worst is not None
@@ -100,7 +99,7 @@ def test_a_transposed_gradient_is_found():
     square = model(
         [node("MatMul", "x W", "y", "fc")], {"x": (FLOAT, ["N", 4])}, {"y": FLOAT}, {"W": numbers(4, 4)}
     )
-    report = check(square, overrides=altered("MatMul", transposed))
+    report = check(square, gradients=altered("MatMul", transposed))
     assert [(c.node, c.input) for c in report.culprits] == [("fc", "W")]
     assert report.culprits[0].error > 0.1
 
@@ -114,7 +113,7 @@ def test_without_float64_kernels_a_thousandth_is_still_found():
         {"w": numbers(6, seed=3)},
     )
     assert check(proto).ok
-    report = check(proto, overrides=altered("Erf", scaled(1.001)))
+    report = check(proto, gradients=altered("Erf", scaled(1.001)))
     assert [(c.type, c.node) for c in report.culprits] == [("Erf", "erf")]
 
 
@@ -177,7 +176,7 @@ def test_a_corner_at_the_point_is_not_held_against_the_gradient():
     report = check(proto, {"x": [0.0, 1.0, -1.0]}, wrt="x")
     assert report.ok
     assert report.entries[0].verdict is Verdict.KINK
-    double = check(proto, {"x": [0.0, 1.0, -1.0]}, wrt="x", overrides=altered("Relu", scaled(3.0)))
+    double = check(proto, {"x": [0.0, 1.0, -1.0]}, wrt="x", gradients=altered("Relu", scaled(3.0)))
     assert not double.ok
 
 
@@ -206,7 +205,7 @@ def test_large_tensors_are_checked_by_elements_only_when_wrong():
     nodes = [node("MatMul", "x W", "h"), node("Tanh", "h", "y", "t")]
     proto = model(nodes, {"x": (FLOAT, [3, 20])}, {"y": FLOAT}, {"W": numbers(20, 30)})
     assert check(proto).entries[0].elements == 0
-    wrong = check(proto, overrides=altered("Tanh", scaled(1.01)), elements=10)
+    wrong = check(proto, gradients=altered("Tanh", scaled(1.01)), elements=10)
     assert wrong.entries[0].elements == 10
     assert wrong.entries[0].worst is not None
 

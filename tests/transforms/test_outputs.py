@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper
 
+from netgrad.onnx.rules.choices import Choices
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import Declaration, Kind
 from netgrad.onnx.rules.source import OnnxRules
@@ -28,7 +29,7 @@ def _graph(*outputs: str) -> ir.Graph:
 
 def _rules(graph: ir.Graph, needs: int | Callable[[RuleContext], int]) -> OnnxRules:
     declared = Declaration("LayerNormalization", "", Kind.RULE, needs_outputs=needs)
-    return OnnxRules(value_types(graph), 18, {("", "LayerNormalization"): declared})
+    return OnnxRules(value_types(graph), 18, Choices(declarations={("", "LayerNormalization"): declared}))
 
 
 def _names(graph: ir.Graph) -> list[str | None]:

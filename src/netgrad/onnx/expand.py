@@ -10,9 +10,10 @@ import onnx
 import onnx.defs
 import onnx_ir
 
+from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import EXPANDED_FROM as EXPANDED_FROM
-from netgrad.onnx.edit import Editor, all_graphs, inner_graphs
+from netgrad.onnx.edit import Editor, all_graphs, as_operator, inner_graphs
 from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import NotYetKnownError, fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
@@ -21,6 +22,7 @@ from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.recurrent import RECURRENT, recurrent_definition
 from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.versions import too_new
 
 _DOMAIN = "netgrad.expansion"  # only while nodes are being expanded
 
@@ -95,20 +97,28 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
     if waiting and not expanded:
         raise waiting[0]
     if expanded:
-        inline_calls(model)
+        inline_calls(model, lambda function: function.domain == _DOMAIN)
         _drop_unread(model)
     return expanded
 
 
 def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
-    """The function that defines a node's operator, in the latest form that is not later than ``opset``."""
+    """The function that defines a node's operator, in the latest form that is not later than ``opset``.
+
+    What the standard gives as a function is right for any version; what is written here is right for those
+    that are known.
+
+    Raises:
+        UnsupportedOperatorError: The definition does not cover the node's form, or its version.
+    """
     check_lowered(node)
     if inner_graphs(node):  # SequenceMap; its body would have to become a part of the definition
         return None
-    if node.domain == "" and node.op_type in RECURRENT:
-        return recurrent_definition(node)
-    if is_fused(node):
-        return fused_definition(node)
+    if is_fused(node) or (node.domain == "" and node.op_type in RECURRENT):
+        newer = too_new(node.op_type, node.domain, {node.domain: opset})
+        if newer is not None:
+            raise UnsupportedOperatorError(f"no gradient for this form of {as_operator(node)}: {newer}")
+        return fused_definition(node) if is_fused(node) else recurrent_definition(node)
     schema: Any  # the stubs of onnx leave out what it says of functions
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import onnx_ir
 from onnx_ir.passes import InvariantError, common
 
@@ -9,11 +11,15 @@ from netgrad.core.errors import InvalidModelError
 from netgrad.onnx.read import reason_of
 
 
-def inline_functions(model: onnx_ir.Model) -> list[str]:
-    """Replace every call of a model-local function by the function's body, in place; no function is left.
+def inline_functions(model: onnx_ir.Model, opaque: Collection[tuple[str, str]] = ()) -> list[str]:
+    """Replace the calls of model-local functions by the function's body, in place.
 
     The outputs of a call keep their names. A function written for another version of the default operator set
     than the model is inlined as it is: each of its nodes says its version, from which ``opset.lift`` starts.
+
+    Args:
+        model: The model.
+        opaque: Domain and name of functions that stay, and whose calls do; what they call is inlined in them.
 
     Returns:
         What was done, one readable line each.
@@ -23,6 +29,7 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
     """
     if not model.functions:
         return []
+    imports = {id(function): dict(function.opset_imports) for function in model.functions.values()}
     for function in model.functions.values():
         version = function.opset_imports.get("")
         if version is not None:
@@ -35,12 +42,18 @@ def inline_functions(model: onnx_ir.Model) -> list[str]:
         # model.
         function.opset_imports.clear()
         part_outputs(function)
-    calls = inline_calls(model)
+    calls = inline_calls(model, lambda function: (function.domain, function.name) not in opaque)
+    bodies = [model.graph, *(function.graph for function in model.functions.values())]
+    called = {node.op_identifier() for body in bodies for node in body.all_nodes()}
+    for identifier, function in list(model.functions.items()):
+        if identifier not in called:
+            del model.functions[identifier]
+        function.opset_imports.update(imports[id(function)])
     return [f"inlined {calls} calls of model-local functions"] if calls else []
 
 
-def inline_calls(model: onnx_ir.Model) -> int:
-    """Put the bodies of the model's functions in the place of their calls, and drop the functions.
+def inline_calls(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Function], bool]) -> int:
+    """Put the bodies of the wanted functions in the place of their calls, and drop these functions.
 
     Returns:
         How many calls there were in the main graph.
@@ -49,10 +62,12 @@ def inline_calls(model: onnx_ir.Model) -> int:
         InvalidModelError: A function calls itself, or a call does not fit its function.
     """
     try:
-        result = common.InlinePass()(model)
+        result = common.InlinePass(wanted)(model)
     except (InvariantError, RuntimeError, ValueError) as error:
         raise InvalidModelError(f"the model's functions cannot be inlined: {reason_of(error)}") from error
-    model.functions.clear()  # what is left is never called
+    for identifier, function in list(model.functions.items()):
+        if wanted(function):  # what is left of these is never called
+            del model.functions[identifier]
     return sum(getattr(result, "id_count", {}).values())
 
 

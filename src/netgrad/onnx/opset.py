@@ -20,8 +20,9 @@ from netgrad.onnx.edit import CannotRewriteError, Editor, all_graphs, as_operato
 from netgrad.onnx.fused import is_fused
 from netgrad.onnx.opset_forms import ADAPTERS as FORM_ADAPTERS
 from netgrad.onnx.opset_meanings import ADAPTERS as MEANING_ADAPTERS
+from netgrad.onnx.versions import REVIEWED
 
-REVIEWED_OPSET = 28
+REVIEWED_OPSET = REVIEWED[""]
 """Up to this version every change of every operator was read by a person; later ones are refused."""
 
 ADAPTERS = {**FORM_ADAPTERS, **MEANING_ADAPTERS}
@@ -78,6 +79,33 @@ def lift(model: onnx_ir.Model, lowest: int) -> list[str]:
         actions.append(f"raised the IR version {model.ir_version} to {needed}")
         model.ir_version = needed
     return actions + [f"rewrote {count} {what}" for what, count in sorted(changed.items())]
+
+
+def lift_functions(model: onnx_ir.Model) -> None:
+    """Bring the bodies of the model's functions to the model's version of the default operator set, in place.
+
+    Raises:
+        UnsupportedOperatorError: See `lift`.
+    """
+    target = model.opset_imports.get("", 1)
+    for function in model.functions.values():
+        body = onnx_ir.Model(function.graph, ir_version=model.ir_version)
+        if body.opset_imports.get("", target) != target:
+            lift(body, target)
+            for value in list(function.graph.initializers.values()):
+                _write_as_node(value, function.graph)  # a function has no initializers
+        function.opset_imports[""] = target
+
+
+def _write_as_node(value: onnx_ir.Value, graph: onnx_ir.Graph) -> None:
+    """Make a Constant node of an initializer, at the front of the graph."""
+    tensor = value.const_value
+    assert tensor is not None, "an initializer has content"
+    node = onnx_ir.Node("", "Constant", [], [onnx_ir.AttrTensor("value", tensor)], name=f"{value.name}_node")
+    node.outputs[0].name = value.name
+    del graph.initializers[value.name or ""]
+    value.replace_all_uses_with(node.outputs[0])
+    graph.insert_before(next(iter(graph)), node)
 
 
 def _lift_node(node: onnx_ir.Node, version: int, target: int, editor: Editor) -> list[str]:

@@ -15,7 +15,7 @@ from netgrad.onnx.inline import inline_functions
 from netgrad.onnx.lowering.gradients import named_by_gradients
 from netgrad.onnx.lowering.lower import lower_operators
 from netgrad.onnx.names import name_inner_values, name_nodes
-from netgrad.onnx.opset import lift
+from netgrad.onnx.opset import lift, lift_functions
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
 from netgrad.onnx.training_info import keep_training_info
@@ -40,19 +40,23 @@ class Prepared:
     actions: tuple[str, ...]
 
 
-def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
+def prepare(
+    source: ModelSource, *, keep: Collection[str] = (), opaque: Collection[tuple[str, str]] = ()
+) -> Prepared:
     """Give a fresh model that computes the same as ``source``, in the form that gradient rules expect.
 
-    The result has: no model-local functions; the default operator set at version 18 or the model's own, if
-    later; no Constant nodes, but initializers of the main graph; no shape arithmetic whose result is known,
-    no If whose condition is, and no read of a sequence or an optional whose content is; types and shapes as
-    far as they follow; nodes with names that are unique in the whole model; no initializers among its inputs;
-    operators of ``ai.onnx.ml``, and the optimizers of ``ai.onnx.preview.training``, as operators of the
-    default domain. Names of values stay, and no floating-point computation of that domain is reordered.
+    The result has: no model-local functions but those in ``opaque``; the default operator set at version 18
+    or the model's own, if later; no Constant nodes, but initializers of the main graph; no shape arithmetic
+    whose result is known, no If whose condition is, and no read of a sequence or an optional whose content
+    is; types and shapes as far as they follow; nodes with names that are unique in the whole model; no
+    initializers among its inputs; operators of ``ai.onnx.ml``, and the optimizers of
+    ``ai.onnx.preview.training``, as operators of the default domain. Names of values stay, and no
+    floating-point computation of that domain is reordered.
 
     Args:
         source: The model: whatever ``load`` takes.
         keep: Names of values that must stay, for example those to differentiate and to differentiate by.
+        opaque: Domain and name of functions whose calls stay calls, and of operators that stay as they are.
 
     Raises:
         InvalidModelError: The source cannot be read, or is not a valid model.
@@ -61,13 +65,15 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
     model = load(source)
     keep_training_info(model, ())  # it may name what is changed here
     actions = _inputs_that_are_initializers(model)
-    actions += inline_functions(model)
+    actions += inline_functions(model, opaque)
     actions += lift_constants(model)
     check_nodes(model)
     actions += read_unchanged_from_outside(model, [*keep, *named_by_gradients(model)])
     name_inner_values(model)
     infer_shapes_anew(model)
-    lifted = lift(model, LOWEST_OPSET)
+    kept = [function.opset_imports.get("", 0) for function in model.functions.values()]
+    lifted = lift(model, max([LOWEST_OPSET, *kept]))
+    lift_functions(model)
     if lifted:
         infer_shapes(model)
     actions += lifted
@@ -78,7 +84,7 @@ def prepare(source: ModelSource, *, keep: Collection[str] = ()) -> Prepared:
         actions += unpacked + fold(model, keep=keep)
     _drop_unused_constants(model, keep)
     actions += name_nodes(model)
-    actions += lower_operators(model)
+    actions += lower_operators(model, opaque)
     return Prepared(model, tuple(actions))
 
 

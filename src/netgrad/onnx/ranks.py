@@ -32,7 +32,12 @@ def imply_ranks(model: onnx_ir.Model) -> bool:
     Returns:
         Whether any rank was found; the standard's inference may then find more.
     """
-    waiting = [value for value in all_values(model) if value.shape is None]
+    # A shape without an element type can't be written down: what is of unknown type waits until it is known.
+    waiting = [
+        value
+        for value in all_values(model)
+        if value.shape is None and (value.type is not None or _is_ml_output(value))
+    ]
     found = False
     while waiting:
         known = [(value, rank) for value in waiting if (rank := _rank_of(value)) is not None]
@@ -48,7 +53,7 @@ def imply_ranks(model: onnx_ir.Model) -> bool:
             for value in candidates
             if (producer := value.producer()) is not None
             for source in producer.inputs
-            if source is not None and source.shape is None
+            if source is not None and source.shape is None and source.type is not None
         ]
     return found
 

@@ -18,6 +18,7 @@ from netgrad.core.errors import InvalidArgumentError, InvalidModelError, Netgrad
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
+from netgrad.onnx.rules.choices import GradientChoices, choices_of
 from netgrad.onnx.view import FLOATING
 from netgrad.onnx.write import save
 from netgrad.train.fuse import fold_momentum_into_gemm
@@ -243,6 +244,8 @@ def training_step(
     metrics: Iterable[str | Metric] = (),
     mode: Mode = "as-is",
     accumulation: Accumulation = "auto",
+    gradients: GradientChoices | None = None,
+    straight_through: bool = False,
 ) -> TrainingStep:
     """Write one step of training as an ONNX model: forward, loss, backward and update.
 
@@ -265,6 +268,9 @@ def training_step(
             the batch's statistics, and the running ones are carried from step to step. `Trainer.evaluate` and
             `Trainer.export` use the inference form in either case.
         accumulation: How gradients of a value with several uses are added (see `netgrad.core.backward_pass`).
+        gradients: What a gradient does at single nodes or operator types: see `netgrad.grad`.
+        straight_through: Whether gradients pass straight through rounding: see `netgrad.grad`. Without it,
+            what lies before a QuantizeLinear is not trained.
 
     Returns:
         The step, with the meaning of its inputs and outputs.
@@ -287,9 +293,12 @@ def training_step(
         )
     wanted = None if trainable is None else _as_list(trainable, "trainable")
     given_state = dict(state or {})
+    choices = choices_of(gradients, straight_through)
     original = load(model)
     first = prepare(
-        original, keep=[*(wanted or []), *given_state, *([loss] if isinstance(loss, str) else [])]
+        original,
+        keep=[*(wanted or []), *given_state, *([loss] if isinstance(loss, str) else [])],
+        opaque=choices.opaque(),
     )
     prepared, notes = first.model, [*first.actions, *lower_gradients(first.model)]
     parameters = trainable_names(prepared, wanted, given_state)
@@ -319,7 +328,7 @@ def training_step(
             hint="name the initializers to train in `trainable`",
         )
 
-    gradient = differentiate(work, wrt=parameters, of=loss_name, accumulation=accumulation)
+    gradient = differentiate(work, wrt=parameters, of=loss_name, accumulation=accumulation, choices=choices)
     for name in gradient.unreached:
         warnings.warn(
             f"'{name}' does not influence '{loss_name}': its gradient is zeros", NetgradWarning, stacklevel=2

@@ -12,6 +12,7 @@ import onnx_ir
 from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.lowering.lower import TRAINING
 from netgrad.onnx.read import ModelSource, load
+from netgrad.onnx.rules.choices import Choices, GradientChoices, choices_of
 from netgrad.onnx.view import all_names, operators_of
 from netgrad.runtime.cut import values_at
 from netgrad.runtime.differences import (
@@ -24,7 +25,6 @@ from netgrad.runtime.differences import (
 )
 from netgrad.runtime.sample import sample_inputs
 from netgrad.runtime.tensors import dtype_name
-from netgrad.transforms.composites import Overrides
 from netgrad.transforms.grad import Gradient, differentiate
 from netgrad.transforms.lower import lower
 from netgrad.transforms.report import CheckReport as CheckReport
@@ -86,7 +86,7 @@ def check(
     directions: int = 2,
     elements: int = 64,
     tolerance: float | None = None,
-    overrides: Overrides | None = None,
+    gradients: GradientChoices | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
     """Check the gradient of ``of`` with respect to ``wrt`` against central differences.
@@ -107,7 +107,8 @@ def check(
             disagrees along a direction, this many are.
         tolerance: How far a gradient may be from the measured one, relative to its size; by default by the
             type that it is computed in (`TOLERANCES`). What the measurement may be wrong by is granted too.
-        overrides: Rules that replace the built-in ones, by (domain, operator type).
+        gradients: See `netgrad.grad`. A function is checked like any rule. What is stopped or goes straight
+            through is no derivative, so a check disagrees there, and names the operators.
         progress: Is told which name comes next.
 
     Returns:
@@ -123,14 +124,15 @@ def check(
     loaded = load(model)
     if any(node.domain == TRAINING for node in loaded.graph.all_nodes()):
         loaded = lower(loaded)  # else nothing could run it, to measure it
-    problem = pose(loaded, inputs, wrt, of, seed, overrides)
+    choices = choices_of(gradients)
+    problem = pose(loaded, inputs, wrt, of, seed, choices)
     report = compare(
         problem, seed=seed, directions=directions, elements=elements, tolerance=tolerance, progress=progress
     )
     if any(entry.verdict is Verdict.DISAGREE for entry in report.entries):
         from netgrad.transforms.localise import localise  # imports this module
 
-        report = localise(problem, report, overrides, seed=seed, tolerance=tolerance)
+        report = localise(problem, report, choices, seed=seed, tolerance=tolerance)
     return report
 
 
@@ -140,10 +142,10 @@ def pose(
     wrt: str | Iterable[str] | None,
     of: str | Sequence[str] | None,
     seed: int,
-    overrides: Overrides | None,
+    choices: Choices,
 ) -> Problem:
     """Build the gradient model, and make up inputs and cotangents."""
-    gradient = differentiate(model, wrt=wrt, of=of, cotangent="input", overrides=overrides)
+    gradient = differentiate(model, wrt=wrt, of=of, cotangent="input", choices=choices)
     feeds = sample_inputs(model, inputs, seed=seed)
     names = [*gradient.outputs, *gradient.seeds]
     if not set(names) <= all_names(model.graph):

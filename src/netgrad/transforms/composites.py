@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.expand import EXPANDED_FROM, expand
-from netgrad.onnx.rules.declaration import Declaration
 from netgrad.onnx.rules.source import OnnxRules
-from netgrad.onnx.view import operators_of, subgraphs, value_types
-
-Overrides = Mapping[tuple[str, str], Declaration]
-"""Declarations that replace the built-in rules, by (domain, operator type)."""
+from netgrad.onnx.view import operators_of, subgraphs
 
 
 def expand_composites(
-    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], overrides: Overrides | None
+    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], rules: OnnxRules
 ) -> list[str]:
     """Replace operators that have a function body but no rule, as far as they lie on the active path."""
-    rules = OnnxRules(value_types(model.graph, wrt), model.opset_imports[""], overrides)
     active = between(model.graph, wrt, targets)
 
     def on_path(node: ir.Node) -> bool:
@@ -39,7 +34,7 @@ def expand_composites(
         if not on_path(node) and id(node.graph) not in inside and EXPANDED_FROM not in node.metadata_props:
             return False
         domain = "" if node.domain == "ai.onnx" else node.domain
-        return rules.declaration(Operator(node.op_type, domain=domain)) is None
+        return rules.declaration(Operator(node.op_type, domain=domain, name=node.name or "")) is None
 
     return expand(model, wanted, keep=[*wrt, *targets])
 

@@ -18,13 +18,14 @@ from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
-from netgrad.onnx.rules.singular import singularities
+from netgrad.onnx.rules.choices import NONE_CHOSEN, Choices, GradientChoices, choices_of
+from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
-from netgrad.transforms.composites import Overrides, between, expand_composites
+from netgrad.transforms.composites import between, expand_composites
 from netgrad.transforms.emit import Emitter, emit_all
 from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
@@ -67,6 +68,8 @@ def grad(
     of: str | Sequence[str] | None = None,
     cotangent: Cotangent = "ones",
     accumulation: Accumulation = "auto",
+    gradients: GradientChoices | None = None,
+    straight_through: bool = False,
 ) -> ir.Model:
     """Add the gradient of ``of`` with respect to ``wrt`` to a model.
 
@@ -81,6 +84,15 @@ def grad(
         cotangent: ``"ones"``: the objective is the sum of all elements of ``of``. ``"input"``: it is
             ``sum(of * <of>_grad)``, where ``<of>_grad`` is a new model input of the shape of ``of``.
         accumulation: How gradients of a value with several uses are added (see `backward_pass`).
+        gradients: What a gradient does at single nodes or at all operators of a type, by node name or
+            operator type (``"domain::type"`` outside the standard): ``"stop"``: it ends there.
+            ``"straight-through"``: the cotangent of the first output goes on unchanged to the first
+            floating-point input. A function: it is the gradient rule (see `netgrad.rule`); where it returns
+            None for an input, the gradient ends. A node goes before its type.
+        straight_through: Whether cotangents pass straight through rounding: Ceil, Floor, Round, Sign,
+            Hardmax, and QuantizeLinear and DynamicQuantizeLinear with the DequantizeLinear behind them. Where
+            QuantizeLinear saturates nothing passes; its scale gets the gradient of a learned step size.
+            Without it, they are constant almost everywhere and give no gradient.
 
     Returns:
         The model with its backward pass.
@@ -93,7 +105,14 @@ def grad(
     Warns:
         NetgradWarning: A name in ``wrt`` does not influence ``of``; its gradient is zeros.
     """
-    result = differentiate(model, wrt=wrt, of=of, cotangent=cotangent, accumulation=accumulation)
+    result = differentiate(
+        model,
+        wrt=wrt,
+        of=of,
+        cotangent=cotangent,
+        accumulation=accumulation,
+        choices=choices_of(gradients, straight_through),
+    )
     for name in result.unreached:
         warnings.warn(
             f"'{name}' does not influence what is differentiated: its gradient is zeros",
@@ -110,7 +129,7 @@ def differentiate(
     of: str | Sequence[str] | None = None,
     cotangent: Cotangent = "ones",
     accumulation: Accumulation = "auto",
-    overrides: Overrides | None = None,
+    choices: Choices = NONE_CHOSEN,
 ) -> Gradient:
     """`grad` with an account of what was done; the arguments and errors are those of `grad`.
 
@@ -120,13 +139,13 @@ def differentiate(
         of: See `grad`.
         cotangent: See `grad`.
         accumulation: See `grad`.
-        overrides: Declarations that replace the built-in rules, by (domain, operator type).
+        choices: ``gradients`` and ``straight_through`` of `grad` (see `choices_of`).
     """
     if cotangent not in ("ones", "input"):
         raise InvalidArgumentError(f"`cotangent` is {cotangent!r}; it can be 'ones' or 'input'")
     named = [] if wrt is None else as_names(wrt, "wrt")
     keep = [*named, *([] if of is None else as_names(of, "of"))]
-    prepared = prepare(model, keep=keep)
+    prepared = prepare(model, keep=keep, opaque=choices.opaque())
     graph = prepared.model.graph
     actions = [*prepared.actions, *lower_gradients(prepared.model)]
     targets = targets_of(graph, of)
@@ -138,19 +157,24 @@ def differentiate(
         )
     check_float_values(graph, names, "wrt")
 
-    opset = prepared.model.opset_imports[""]
-    expanded = expand_composites(prepared.model, names, targets, overrides)
+    imports = prepared.model.opset_imports
+    opset = imports[""]
+    rules = OnnxRules(value_types(graph, names), opset, choices, imports=imports)
+    infer_results(prepared.model, rules.declaration)
+    expanded = expand_composites(prepared.model, names, targets, rules)
     if expanded:
         infer_shapes(prepared.model)
         actions += expanded
 
-    rules = OnnxRules(value_types(graph, names), opset, overrides)
+    if choices:
+        choices.verify(operators_of(graph))
+    rules = OnnxRules(value_types(graph, names), opset, choices, imports=imports)
     active = between(graph, names, targets)
     added = add_needed_outputs(graph, rules, active)
     saved = save_states(graph, active)
     types = value_types(graph, names)
     operators = operators_of(graph)
-    rules = OnnxRules(types, opset, overrides, singularities(operators, types))
+    rules = rules.over(operators, types)
     free = NameAuthority(all_names(graph))
     seeds = {name: free.unique(f"{name}_grad") for name in targets} if cotangent == "input" else {}
     backward = backward_pass(
@@ -159,7 +183,7 @@ def differentiate(
         rules,
         wrt=names,
         accumulation=accumulation,
-        vocabulary=OnnxVocabulary(types, opset),
+        vocabulary=OnnxVocabulary(rules.cotangent_types, opset),
         single_assignment=True,
         reserved=free.taken,
     )

@@ -14,7 +14,7 @@ from netgrad.onnx.lowering.gradients import GradientForm, gradient_form, is_grad
 from netgrad.onnx.lowering.lower import drop_unused_imports
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.provenance import Provenance
-from netgrad.onnx.rules.singular import singularities
+from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
@@ -99,20 +99,23 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     given = [value for value in node.inputs if value is not None]
     if [value.name for value in given] != list(form.arguments):
         form = _instantiated(model, node, form, values)
-    expand_composites(model, form.xs, [form.y], None)
+    imports = model.opset_imports
+    opset = imports[""]
+    rules = OnnxRules(value_types(graph, form.xs), opset, imports=imports)
+    infer_results(model, rules.declaration)
+    expand_composites(model, form.xs, [form.y], rules)
     infer_shapes(model)
     values = {value.name: value for value in values_of(graph) if value.name}
     arguments, result = [values[name] for name in form.arguments], values[form.y]
 
-    opset = model.opset_imports[""]
-    rules = OnnxRules(value_types(graph, form.xs), opset)
+    rules = OnnxRules(value_types(graph, form.xs), opset, imports=imports)
     active = _active(_between(graph, arguments, result), form)
     added = add_needed_outputs(graph, rules, active)
     saved = save_states(graph, active)
     function = _between(graph, arguments, result)
     operators = [operator_of(one) for one in function]
     types = value_types(graph, form.xs)
-    rules = OnnxRules(types, opset, None, singularities(operators, types))
+    rules = rules.over(operators, types)
     vocabulary = OnnxVocabulary(types, opset)
     free = NameAuthority(all_names(graph))
     backward = backward_pass(

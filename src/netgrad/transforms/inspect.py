@@ -11,13 +11,14 @@ from netgrad.core.operator import Operator
 from netgrad.onnx.expand import has_definition
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
-from netgrad.onnx.rules.declaration import Kind
+from netgrad.onnx.rules.choices import GradientChoices, choices_of
+from netgrad.onnx.rules.declaration import Kind, Origin
+from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import FLOATING, operators_of, value_types
 from netgrad.onnx.weights import initializer_roles
 from netgrad.runtime.tensors import dtype_name
-from netgrad.transforms.composites import Overrides
 from netgrad.transforms.cost import Cost, cost_of, total
 from netgrad.transforms.grad import Gradient, differentiate
 from netgrad.transforms.gradient_nodes import lower_gradients
@@ -32,13 +33,20 @@ _KINDS = {
     Kind.NOT_IMPLEMENTED: Differentiability.NOT_IMPLEMENTED,
 }
 
+_ORIGINS = {
+    Origin.USER: Differentiability.USER,
+    Origin.STOPPED: Differentiability.STOPPED,
+    Origin.STRAIGHT_THROUGH: Differentiability.STRAIGHT_THROUGH,
+}
+
 
 def inspect(
     model: ModelSource,
     *,
     wrt: str | Iterable[str] | None = None,
     of: str | Sequence[str] | None = None,
-    overrides: Overrides | None = None,
+    gradients: GradientChoices | None = None,
+    straight_through: bool = False,
 ) -> Inspection:
     """Say what the gradient of ``of`` with respect to ``wrt`` meets in a model, and what it costs.
 
@@ -49,7 +57,8 @@ def inspect(
         wrt: Inputs, initializers or inner values; by default every weight, or every floating-point input of a
             model without weights.
         of: One or several outputs; by default every floating-point output.
-        overrides: Rules that replace the built-in ones, by (domain, operator type).
+        gradients: See `netgrad.grad`.
+        straight_through: See `netgrad.grad`.
 
     Raises:
         InvalidModelError: The model cannot be read.
@@ -57,8 +66,9 @@ def inspect(
     """
     named = [] if wrt is None else as_names(wrt, "wrt")
     goals = [] if of is None else as_names(of, "of")
+    choices = choices_of(gradients, straight_through)
     loaded = load(model)
-    prepared = prepare(loaded, keep=[*named, *goals])
+    prepared = prepare(loaded, keep=[*named, *goals], opaque=choices.opaque())
     lower_gradients(prepared.model)
     graph = prepared.model.graph
     check_float_values(graph, named, "wrt")
@@ -67,7 +77,10 @@ def inspect(
     sources = named or [name for name, entry in roles.items() if entry.is_weight] or _floats(graph.inputs)
     targets = goals or _floats(graph.outputs)
 
-    rules = OnnxRules(value_types(graph, sources), prepared.model.opset_imports[""], overrides)
+    imports = prepared.model.opset_imports
+    rules = OnnxRules({}, imports[""], choices, imports=imports)
+    infer_results(prepared.model, rules.declaration)
+    rules = rules.over(operators_of(graph), value_types(graph, sources))
     costs = [cost_of(node) for node in graph]
     operators = _operators(graph, rules, sources, targets, costs)
     forward_cost, uncounted = total(costs)
@@ -78,7 +91,7 @@ def inspect(
         problem = "the model has no weight and no floating-point input"
     if not problem:
         try:
-            gradient = differentiate(loaded, wrt=sources, of=targets, overrides=overrides)
+            gradient = differentiate(loaded, wrt=sources, of=targets, choices=choices)
         except NetgradError as error:
             problem = str(error)
     if gradient is not None:
@@ -155,7 +168,7 @@ def _operators(
 def _differentiability(node: onnx_ir.Node, op: Operator, rules: OnnxRules) -> Differentiability:
     declared = rules.declaration(op)
     if declared is not None:
-        return _KINDS[declared.kind]
+        return _ORIGINS.get(declared.origin) or _KINDS[declared.kind]
     if op.inputs and len(set(rules.blocked_inputs(op))) == len(op.inputs):
         return Differentiability.NOT_DIFFERENTIABLE  # it has to do with integers only
     if has_definition(node, rules.opset):

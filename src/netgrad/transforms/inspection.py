@@ -18,6 +18,11 @@ class Differentiability(enum.Enum):
     """What a gradient does at an operator."""
 
     RULE = "rule"
+    USER = "rule (user's)"
+    STRAIGHT_THROUGH = "straight-through"
+    """The cotangent passes, though the derivative is zero; the caller asked for it."""
+    STOPPED = "stopped"
+    """The caller lets the gradient end there."""
     EXPANDED = "expanded"
     """It has no rule of its own; its definition is differentiated."""
     PIECEWISE_CONSTANT = "piecewise constant"

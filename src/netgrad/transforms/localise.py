@@ -11,10 +11,10 @@ import onnx_ir
 
 from netgrad.core.errors import NetgradError
 from netgrad.core.operator import Operator
+from netgrad.onnx.rules.choices import Choices
 from netgrad.onnx.view import FLOATING, captured_values, operator_of
 from netgrad.runtime.cut import cut, values_at
 from netgrad.transforms.check import Problem, compare, pose
-from netgrad.transforms.composites import Overrides
 from netgrad.transforms.grad import Gradient, differentiate
 from netgrad.transforms.report import CheckReport, Culprit, Verdict
 
@@ -25,7 +25,7 @@ _ENOUGH = 5
 def localise(
     problem: Problem,
     report: CheckReport,
-    overrides: Overrides | None,
+    choices: Choices,
     *,
     seed: int,
     tolerance: float | None,
@@ -40,7 +40,7 @@ def localise(
     Args:
         problem: What was checked.
         report: Its result.
-        overrides: Rules that replace the built-in ones.
+        choices: What the caller chose for single operators.
         seed: Of everything random.
         tolerance: See `check`.
     """
@@ -52,10 +52,10 @@ def localise(
     names = {name for node in tried for name in operator_of(node).inputs if name}
     arrays = values_at(problem.gradient.model, _all_inputs(problem), sorted(names))
     for node in tried:
-        culprits += _alone(problem, node, arrays, active, overrides, seed, tolerance)
+        culprits += _alone(problem, node, arrays, active, choices, seed, tolerance)
         if len(culprits) >= _ENOUGH:
             return replace(report, culprits=tuple(culprits), note="the search ended here; there may be more")
-    note = "" if culprits else _between(problem, forward, active, overrides, seed, tolerance)
+    note = "" if culprits else _between(problem, forward, active, choices, seed, tolerance)
     return replace(report, culprits=tuple(culprits), note=note)
 
 
@@ -92,7 +92,7 @@ def _alone(
     node: onnx_ir.Node,
     arrays: Mapping[str, np.ndarray[Any, Any]],
     active: set[str],
-    overrides: Overrides | None,
+    choices: Choices,
     seed: int,
     tolerance: float | None,
 ) -> list[Culprit]:
@@ -105,7 +105,8 @@ def _alone(
     try:
         single = _single(problem.gradient.model, node, arrays, set(wrt))
         feeds = {value.name or "": arrays[value.name or ""] for value in single.graph.inputs}
-        found = compare(pose(single, feeds, wrt, targets, seed, overrides), seed=seed, tolerance=tolerance)
+        posed = pose(single, feeds, wrt, targets, seed, choices.within(op))
+        found = compare(posed, seed=seed, tolerance=tolerance)
     except NetgradError:
         return []  # what cannot be tried by itself is left to the search between the operators
     declared = problem.gradient.rules.declaration(op)
@@ -143,7 +144,7 @@ def _between(
     problem: Problem,
     forward: list[onnx_ir.Node],
     active: set[str],
-    overrides: Overrides | None,
+    choices: Choices,
     seed: int,
     tolerance: float | None,
 ) -> str:
@@ -155,9 +156,7 @@ def _between(
         if not names or not any(name in active for name in op.outputs):
             continue
         try:
-            gradient = differentiate(
-                problem.model, wrt=names, of=targets, cotangent="input", overrides=overrides
-            )
+            gradient = differentiate(problem.model, wrt=names, of=targets, cotangent="input", choices=choices)
             found = compare(replace(problem, gradient=gradient), seed=seed, tolerance=tolerance)
         except NetgradError:
             continue

@@ -7,6 +7,7 @@ import onnx_ir
 from netgrad.onnx.lowering.lower import TRAINING, check_lowered
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource
+from netgrad.onnx.rules.choices import NONE_CHOSEN
 from netgrad.transforms.gradient_nodes import lower_gradients
 
 
@@ -32,7 +33,7 @@ def lower(model: ModelSource) -> onnx_ir.Model:
         UnsupportedOperatorError: A gradient that is asked for cannot be written, or an optimizer has an
             unknown form.
     """
-    prepared = prepare(model)
+    prepared = prepare(model, opaque=NONE_CHOSEN.opaque())
     lower_gradients(prepared.model)
     for node in prepared.model.graph.all_nodes():
         if node.domain == TRAINING:

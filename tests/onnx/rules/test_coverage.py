@@ -12,6 +12,7 @@ from onnx import parser
 import netgrad.onnx.rules  # noqa: F401  registers all declarations
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.recurrent import RECURRENT
+from netgrad.onnx.rules.choices import Choices
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 from netgrad.transforms.grad import differentiate
 from tests.onnx.rules import cases
@@ -68,4 +69,4 @@ def test_a_missing_rule_is_refused_with_its_reason() -> None:
     without = {("", "Sin"): Declaration("Sin", "", Kind.NOT_IMPLEMENTED, "for this test")}
     wanted = r"not implemented \(for this test\): .*Sin.*\(x -> s\)"
     with pytest.raises(UnsupportedOperatorError, match=wanted):
-        differentiate(parser.parse_model(text), wrt=["x"], of="y", overrides=without)
+        differentiate(parser.parse_model(text), wrt=["x"], of="y", choices=Choices(declarations=without))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import onnx_ir
@@ -24,6 +24,7 @@ from netgrad.onnx.lowering.svm import svm_classifier, svm_regressor
 from netgrad.onnx.lowering.writer import Writer
 from netgrad.onnx.names import name_inner_values
 from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.versions import too_new
 
 CLASSICAL: Final = "ai.onnx.ml"
 TRAINING: Final = "ai.onnx.preview.training"
@@ -75,7 +76,7 @@ def lowered_operators(domain: str) -> list[str]:
     return sorted(op_type for owner, op_type in _LOWERINGS if owner == domain)
 
 
-def lower_operators(model: onnx_ir.Model) -> list[str]:
+def lower_operators(model: onnx_ir.Model, opaque: Collection[tuple[str, str]] = ()) -> list[str]:
     """Replace operators of the two domains by standard ones, in place, and infer the shapes anew.
 
     Coefficients and the like become initializers ``<node>_<attribute>``, so that they can be differentiated
@@ -83,6 +84,7 @@ def lower_operators(model: onnx_ir.Model) -> list[str]:
 
     Args:
         model: A model in which nodes have names and shapes are inferred.
+        opaque: Domain and type of operators that stay as they are.
 
     Returns:
         What was done, one readable line each.
@@ -94,6 +96,7 @@ def lower_operators(model: onnx_ir.Model) -> list[str]:
             for graph in all_graphs(model)
             for node in graph
             if (node.domain, node.op_type) in _LOWERINGS and _REFUSAL not in node.meta
+            if (node.domain, node.op_type) not in opaque
         ]
         if not found:
             break
@@ -137,6 +140,9 @@ def _lower(node: onnx_ir.Node, editor: Editor) -> bool:
     unknown = sorted(set(node.attributes) - set(understood))
     writer = Writer(node, editor)
     try:
+        newer = too_new(node.op_type, node.domain, editor.model.opset_imports)
+        if newer is not None:
+            raise CannotRewriteError(newer)
         if unknown:
             raise CannotRewriteError(f"its attribute '{unknown[0]}' is not understood")
         lowering(writer)

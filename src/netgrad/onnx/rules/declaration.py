@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Value
+from netgrad.onnx.view import TensorInfo
 
 if TYPE_CHECKING:
     from netgrad.onnx.rules.context import RuleContext
 
 Contributions: TypeAlias = "Value | Sequence[Value | None] | None"
 RuleFunction: TypeAlias = Callable[..., Contributions]
+Inference: TypeAlias = "Callable[..., TensorInfo | Sequence[TensorInfo]]"
 _Function = TypeVar("_Function", bound=RuleFunction)
 
 
@@ -37,6 +39,18 @@ class Kind(enum.Enum):
     """The derivative exists; the rule is not written."""
 
 
+class Origin(enum.Enum):
+    """Who says what a gradient does at an operator."""
+
+    BUILT_IN = "built-in"
+    USER = "the user's"
+    """A rule registered by `netgrad.rule`, or a function given in ``gradients``."""
+    STOPPED = "stopped"
+    """``"stop"`` in ``gradients``."""
+    STRAIGHT_THROUGH = "straight-through"
+    """``"straight-through"`` in ``gradients``, or ``straight_through=True``."""
+
+
 @dataclass(frozen=True)
 class Declaration:
     """What is declared of one operator type.
@@ -47,7 +61,8 @@ class Declaration:
         kind: A rule, or one of the three kinds of no gradient.
         reason: Why there is no gradient; empty for a rule.
         function: The rule itself, None without one.
-        attributes: Names of the attributes that the rule understands; any other must be at its default.
+        attributes: Names of the attributes that the rule understands; any other must be at its default. None:
+            the rule looks at all of them.
         broadcasts: Whether contributions may have the broadcast shape and are summed to the input's.
         not_differentiable: Input positions that cannot be perturbed or have no derivative.
         all_output_gradients: Whether the rule wants zeros in place of absent output cotangents.
@@ -57,6 +72,12 @@ class Declaration:
         constant_when: Says of an operator of the type that its derivative is zero almost everywhere, so that
             no gradient flows through this one; None: of no operator.
         source: ``function (file:line)`` of the rule, for errors.
+        origin: Who declared it.
+        partial: Whether the rule may return None for an input whose gradient is wanted: nothing flows there.
+        infer: What is known of the outputs, from what is known of the inputs, where neither the model nor the
+            standard's inference says it; None: the element type is that of the first floating-point input.
+        newest: The newest version of its operator set that the rule is meant for; None: that of the table in
+            `netgrad.onnx.versions`.
     """
 
     type: str
@@ -64,13 +85,17 @@ class Declaration:
     kind: Kind
     reason: str = ""
     function: RuleFunction | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = ()
     broadcasts: bool = False
     not_differentiable: tuple[int, ...] = ()
     all_output_gradients: bool = False
     needs_outputs: int | Callable[[RuleContext], int] = 0
     constant_when: Callable[[Operator], bool] | None = None
     source: str = ""
+    origin: Origin = Origin.BUILT_IN
+    partial: bool = False
+    infer: Inference | None = None
+    newest: int | None = None
 
 
 _DECLARATIONS: dict[tuple[str, str], Declaration] = {}
@@ -89,10 +114,13 @@ def _declare(declaration: Declaration) -> None:
 
 def source_of(function: Callable[..., Any]) -> str:
     """``name (file:line)`` of a function, with the file's path from the package on."""
-    code = inspect.unwrap(function).__code__
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None)
+    if code is None:  # an object that can be called
+        return type(function).__name__
     parts = code.co_filename.split(os.sep)
     path = "/".join(parts[parts.index("netgrad") :]) if "netgrad" in parts else parts[-1]
-    return f"{function.__name__} ({path}:{code.co_firstlineno})"
+    return f"{plain.__name__} ({path}:{code.co_firstlineno})"
 
 
 def rule(

@@ -18,11 +18,16 @@ def dequantize_linear(op: RuleContext, dy: Value) -> list[Value | None]:
 
     Source: https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html.
     """
+    return [None, scale_gradient(op, op.required(0), dy), *[None] * (len(op.inputs) - 2)]
+
+
+def scale_gradient(op: RuleContext, x: Value, dy: Value) -> Value:
+    """The gradient of the scales of a DequantizeLinear of ``x``."""
     b, scale = op.builder, op.required(1)
     axis, block = int(op.attribute("axis")), int(op.attribute("block_size", 0))
     steps = op.emit(
         "DequantizeLinear",
-        op.required(0),
+        x,
         b.full_like(scale, 1.0),
         op.optional(2),
         axis=axis,
@@ -30,18 +35,24 @@ def dequantize_linear(op: RuleContext, dy: Value) -> list[Value | None]:
     )
     products = dy * b.cast(steps, op.floating(dy))
     if block:
-        total = _sum_of_blocks(op, products, axis % op.rank(op.output), block)
-    else:
-        spread = scale
-        if op.rank(scale) == 1:
-            shape = [1] * op.rank(op.output)
-            shape[axis] = -1
-            spread = b.reshape(scale, shape)  # a vector of one scale broadcasts, too
-        total = b.reshape_like(unbroadcast(b, products, spread), scale)
-    return [None, total, *[None] * (len(op.inputs) - 2)]
+        return sum_of_blocks(op, products, axis % op.rank(op.output), block)
+    spread = along_axis(op, scale, op.output, axis)
+    return b.reshape_like(unbroadcast(b, products, spread), scale)
 
 
-def _sum_of_blocks(op: RuleContext, products: Value, axis: int, block: int) -> Value:
+def along_axis(op: RuleContext, scale: Value, x: Value, axis: int) -> Value:
+    """One scale as it is; a vector of scales as a tensor that has it along ``axis`` of ``x``.
+
+    A vector of one scale broadcasts, too.
+    """
+    if op.rank(scale) != 1:
+        return scale
+    shape = [1] * op.rank(x)
+    shape[axis] = -1
+    return op.builder.reshape(scale, shape)
+
+
+def sum_of_blocks(op: RuleContext, products: Value, axis: int, block: int) -> Value:
     """Sums over ``block`` neighbours along an axis, as many as there are scales."""
     b, scale = op.builder, op.required(1)
     blocks, have = length(b, scale, axis), length(b, products, axis)

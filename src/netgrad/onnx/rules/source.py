@@ -9,8 +9,9 @@ from netgrad.core.operator import Gradient, Operator
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value, same_shape
 from netgrad.onnx.infer import attribute_default, schema_of
+from netgrad.onnx.rules.choices import NONE_CHOSEN, Choices
 from netgrad.onnx.rules.context import RuleContext, unsupported_form
-from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, declarations
+from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, Origin, declarations
 from netgrad.onnx.rules.singular import (
     NOWHERE,
     Singularities,
@@ -18,6 +19,9 @@ from netgrad.onnx.rules.singular import (
     singularities,
     without_spurious_nan,
 )
+from netgrad.onnx.rules.straight_through import DEQUANTIZE, stand_ins, takes_stand_in
+from netgrad.onnx.rules.user import user_declarations
+from netgrad.onnx.versions import too_new
 from netgrad.onnx.view import FLOATING, TensorInfo
 
 
@@ -27,31 +31,58 @@ class OnnxRules:
     Args:
         types: What is known of every forward value, by name.
         opset: Version of the default domain that the graph uses.
-        overrides: Declarations that replace or extend the built-in ones, by (domain, operator type).
+        choices: What the caller chose for single operators.
         singular: Where a cotangent may be infinite, or zero by selection.
+        imports: Version of every domain that the model imports.
+        stand_ins: Values that are no floating-point numbers but stand for some (see
+            `netgrad.onnx.rules.straight_through`), with the type of their cotangents.
     """
 
     def __init__(
         self,
         types: Mapping[str, TensorInfo],
         opset: int,
-        overrides: Mapping[tuple[str, str], Declaration] | None = None,
+        choices: Choices = NONE_CHOSEN,
         singular: Singularities = NOWHERE,
+        imports: Mapping[str, int] | None = None,
+        stand_ins: Mapping[str, TensorInfo] | None = None,
     ) -> None:
         self.types = types
         self.opset = opset
         self.singular = singular
-        self._overrides = overrides
-        self._declarations = {**declarations(), **(overrides or {})}
+        self._choices = choices
+        self._imports = {**(imports or {}), "": opset}
+        self._stand_ins = dict(stand_ins or {})
+        self._declarations = {**declarations(), **user_declarations(), **choices.declarations}
+
+    @property
+    def cotangent_types(self) -> Mapping[str, TensorInfo]:
+        """Element type and shape of the cotangent of every forward value."""
+        return {**self.types, **self._stand_ins} if self._stand_ins else self.types
 
     def declaration(self, op: Operator) -> Declaration | None:
-        """What is declared of the operator's type, or None."""
-        return self._declarations.get((op.domain, op.type))
+        """What is declared of the operator, or None."""
+        standing = self._declarations.get((op.domain, op.type))
+        if not self._choices:
+            return standing
+        if op.type == "DequantizeLinear" and op.inputs and op.inputs[0] in self._stand_ins:
+            standing = DEQUANTIZE
+        return self._choices.declared(op, standing)
+
+    def over(self, operators: Sequence[Operator], types: Mapping[str, TensorInfo]) -> OnnxRules:
+        """The same rules for these operators in their order, which is what they need to know for a sweep."""
+        found = self._stand_ins
+        if self._choices:
+            found = stand_ins(operators, types, self._passes, self._stand_ins)
+        singular = singularities(operators, types)
+        return OnnxRules(types, self.opset, self._choices, singular, self._imports, found)
 
     def inside(self, operators: Sequence[Operator], types: Mapping[str, TensorInfo]) -> OnnxRules:
         """The same rules for operators inside an operator, which read values of their own besides."""
-        known = {**self.types, **types}
-        return OnnxRules(known, self.opset, self._overrides, singularities(operators, known))
+        return self.over(operators, {**self.types, **types})
+
+    def _passes(self, op: Operator) -> bool:
+        return self._choices.of(op) == "straight-through"
 
     # ---- RuleSource ---------------------------------------------------------------------------------
 
@@ -72,10 +103,10 @@ class OnnxRules:
             return everything
         if declared is not None and declared.constant_when is not None and declared.constant_when(op):
             return everything
-        if not any(self._may_float(name) for name in op.outputs if name):
+        if not any(self._may_float(name) or name in self._stand_ins for name in op.outputs if name):
             return everything
         fixed = () if declared is None else declared.not_differentiable
-        return [k for k, name in enumerate(op.inputs) if k in fixed or not self._may_float(name)]
+        return [k for k, name in enumerate(op.inputs) if k in fixed or not self._open(op, k)]
 
     def needs_all_output_gradients(self, op: Operator) -> bool:
         """Whether the rule wants zeros in place of absent output cotangents."""
@@ -104,6 +135,10 @@ class OnnxRules:
         assert declared is not None, "missing rules are reported before the sweep"
         if declared.function is None:
             return [], [None] * len(op.inputs)
+        newer = too_new(op.type, op.domain, self._imports, declared.newest)
+        if newer is not None and (declared.origin is not Origin.USER or declared.newest is not None):
+            hint = "export the model with an earlier version, or give a rule of your own in `gradients`"
+            raise unsupported_form(op, newer, hint)
         self._check_attributes(op, declared)
         builder = Builder(self.opset, f"{op.outputs[0]}_grad")
         context = self._context(builder, op, wanted)
@@ -127,11 +162,16 @@ class OnnxRules:
         info = self.types.get(name)
         return bool(name) and (info is None or info.dtype is None or info.dtype in FLOATING)
 
+    def _open(self, op: Operator, index: int) -> bool:
+        """Whether a gradient may flow through input ``index``, by its type."""
+        name = op.inputs[index]
+        return takes_stand_in(op, index) if name in self._stand_ins else self._may_float(name)
+
     def _context(self, builder: Builder, op: Operator, wanted: Sequence[bool]) -> RuleContext:
         return RuleContext(
             op,
-            [self._value(builder, name) for name in op.inputs],
-            [self._value(builder, name) for name in op.outputs],
+            [self._value(builder, name, takes_stand_in(op, k)) for k, name in enumerate(op.inputs)],
+            [self._value(builder, name, True) for name in op.outputs],
             wanted,
             builder,
             self,
@@ -139,18 +179,23 @@ class OnnxRules:
             vanishing=op.outputs[0] in self.singular.vanishing,
         )
 
-    def _value(self, builder: Builder, name: str) -> Value | None:
-        return builder.value(name, self.types.get(name, TensorInfo())) if name else None
+    def _value(self, builder: Builder, name: str, standing_in: bool) -> Value | None:
+        if not name:
+            return None
+        info = self._stand_ins.get(name) if standing_in else None
+        return builder.value(name, info or self.types.get(name, TensorInfo()))
 
     def _cotangent(self, builder: Builder, grad: str, name: str) -> Value:
-        primal = self.types.get(name, TensorInfo())
+        primal = self._stand_ins.get(name) or self.types.get(name, TensorInfo())
         cotangent = builder.value(grad, primal.plain)
         cotangent.shape_owner = name
         return cotangent
 
     def _check_attributes(self, op: Operator, declared: Declaration) -> None:
         """Refuse an attribute that the rule does not understand, unless it has its default."""
-        schema = schema_of(op.type, self.opset, op.domain)
+        if declared.attributes is None:
+            return
+        schema = schema_of(op.type, self._imports.get(op.domain, self.opset), op.domain)
         for name, value in op.attributes.items():
             if name in declared.attributes:
                 continue
@@ -167,7 +212,7 @@ class OnnxRules:
         cotangents: Sequence[Value | None],
     ) -> list[Value | None]:
         op = context.operator
-        contributions = _aligned(op, declared, returned)
+        contributions = self._aligned(op, declared, returned)
         dy = cotangents[0]
         guarded = op.outputs[0] in self.singular.shadowed and may_be_singular(context)
         for k, contribution in enumerate(contributions):
@@ -183,9 +228,35 @@ class OnnxRules:
                 contribution = without_spurious_nan(context.builder, dy, contribution)
             contributions[k] = self._projected(context, declared, contribution, context.required(k))
         for k, name in enumerate(op.inputs):
-            expected = context.wants(k) and k not in declared.not_differentiable and self._may_float(name)
+            fixed = declared.partial or k in declared.not_differentiable
+            expected = bool(name) and not fixed and context.wants(k) and self._open(op, k)
             if expected and contributions[k] is None and any(context.outputs):
                 raise RuleError(f"returns no gradient for input {k}", op, declared.source)
+        return contributions
+
+    def _aligned(self, op: Operator, declared: Declaration, returned: Contributions) -> list[Value | None]:
+        """The rule's answer as a list with one entry per input."""
+        if returned is None and declared.partial:
+            return [None] * len(op.inputs)
+        if isinstance(returned, Value) or returned is None:
+            fixed = declared.not_differentiable
+            differentiable = [k for k in range(len(op.inputs)) if k not in fixed and self._open(op, k)]
+            if len(differentiable) != 1:
+                raise RuleError(
+                    f"returns one value where there are {len(differentiable)} differentiable inputs",
+                    op,
+                    declared.source,
+                )
+            contributions: list[Value | None] = [None] * len(op.inputs)
+            contributions[differentiable[0]] = returned
+            return contributions
+        contributions = list(returned)
+        if len(contributions) != len(op.inputs):
+            raise RuleError(
+                f"returns {len(contributions)} gradients where there are {len(op.inputs)} inputs",
+                op,
+                declared.source,
+            )
         return contributions
 
     def _projected(
@@ -214,29 +285,6 @@ class OnnxRules:
         if not same_shape(contribution, primal):
             builder.assume_shape(contribution, primal.shape)
         return contribution
-
-
-def _aligned(op: Operator, declared: Declaration, returned: Contributions) -> list[Value | None]:
-    """The rule's answer as a list with one entry per input."""
-    if isinstance(returned, Value) or returned is None:
-        differentiable = [k for k in range(len(op.inputs)) if k not in declared.not_differentiable]
-        if len(differentiable) != 1:
-            raise RuleError(
-                f"returns one value where there are {len(differentiable)} differentiable inputs",
-                op,
-                declared.source,
-            )
-        contributions: list[Value | None] = [None] * len(op.inputs)
-        contributions[differentiable[0]] = returned
-        return contributions
-    contributions = list(returned)
-    if len(contributions) != len(op.inputs):
-        raise RuleError(
-            f"returns {len(contributions)} gradients where there are {len(op.inputs)} inputs",
-            op,
-            declared.source,
-        )
-    return contributions
 
 
 def _named(

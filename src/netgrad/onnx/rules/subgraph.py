@@ -126,7 +126,7 @@ class Draft:
             rules,
             wrt=wrt,
             accumulation="auto",
-            vocabulary=OnnxVocabulary(rules.types, rules.opset),
+            vocabulary=OnnxVocabulary(rules.cotangent_types, rules.opset),
             single_assignment=True,
             reserved=self._reads.taken,
         )
