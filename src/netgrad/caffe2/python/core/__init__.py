@@ -9,7 +9,22 @@ from netgrad.caffe2.python.core.gradient import (
     GradientRegistry,
     GradientSlice,
 )
+from netgrad.caffe2.python.core.net import Net
 from netgrad.caffe2.python.core.operators import CreateOperator, IsOperator, IsOperatorWithEngine
+from netgrad.caffe2.python.core.plan import (
+    ExecutionStep,
+    Plan,
+    execution_step,
+    output_to_list,
+    scoped_execution_step,
+)
+from netgrad.caffe2.python.core.remap import control_op_remap, recurrent_network_op_remap, remap_proto
+from netgrad.caffe2.python.core.ssa import (
+    get_op_ids_in_path,
+    get_output_producers,
+    get_ssa,
+    get_undefined_blobs,
+)
 from netgrad.caffe2.python.scope import (
     CurrentDeviceScope,
     CurrentNameScope,
@@ -28,6 +43,7 @@ __all__ = [
     "DeviceOption",
     "DeviceScope",
     "EmptyDeviceScope",
+    "ExecutionStep",
     "GetIndexFromGradientList",
     "GradientRegistry",
     "GradientSlice",
@@ -35,7 +51,19 @@ __all__ = [
     "IsOperator",
     "IsOperatorWithEngine",
     "NameScope",
+    "Net",
+    "Plan",
     "ScopedBlobReference",
     "ScopedName",
+    "control_op_remap",
     "device_option_equal",
+    "execution_step",
+    "get_op_ids_in_path",
+    "get_output_producers",
+    "get_ssa",
+    "get_undefined_blobs",
+    "output_to_list",
+    "recurrent_network_op_remap",
+    "remap_proto",
+    "scoped_execution_step",
 ]

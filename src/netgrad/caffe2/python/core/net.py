@@ -1,0 +1,414 @@
+"""A net under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netgrad.caffe2.caffe2_pb2 import CUDA, MKLDNN, DeviceOption, NetDef, OperatorDef, TensorProto
+from netgrad.caffe2.makers.types import is_operator, near_types, registered_types
+from netgrad.caffe2.python.core.blob_reference import (
+    BlobReference,
+    ScopedBlobReference,
+    ScopedName,
+    references,
+)
+from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
+from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
+from netgrad.caffe2.python.core.operators import CreateOperator
+from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, RemapFunction, remap_proto
+from netgrad.caffe2.python.core.ssa import get_op_ids_in_path, get_ssa
+
+
+class Net:
+    """A `NetDef` that operators are added to: ``net.OpType(inputs, outputs, arguments...)``.
+
+    Raw names get the current name scope. What an operator reads and nothing in the net has written becomes an
+    external input by itself.
+    """
+
+    def __init__(self, name_or_proto: str | NetDef) -> None:
+        """Start an empty net of this name, or copy a message; the name is made unique in the process."""
+        self._net = NetDef()
+        if isinstance(name_or_proto, NetDef):
+            self._net.CopyFrom(name_or_proto)
+            self._net.name = unique_net_name(name_or_proto.name)
+            self._next_blob = next_blob_number(name_or_proto)
+        else:
+            self._net.name = unique_net_name(name_or_proto)
+            self._next_blob = 0
+        self._attributes: dict[str, list[Any]] = {}
+        self._given_blobs: dict[str, int] = {}
+        self._written: set[str] | None = None  # None: the message may have been changed from outside
+        self._external: set[str] = set()
+
+    # ---- what it is --------------------------------------------------------------------------------
+
+    def Proto(self) -> NetDef:
+        """The net's own message, which may be changed."""
+        self._written = None
+        return self._net
+
+    def Name(self) -> str:
+        """The net's name."""
+        return self._net.name
+
+    def __str__(self) -> str:
+        return self._net.name
+
+    @property
+    def external_inputs(self) -> list[BlobReference]:
+        """References to the external inputs."""
+        return [BlobReference(name) for name in self._net.external_input]
+
+    @property
+    def external_outputs(self) -> list[BlobReference]:
+        """References to the external outputs."""
+        return [BlobReference(name) for name in self._net.external_output]
+
+    def is_external_input(self, blob: Any) -> bool:
+        """Whether a blob is an external input."""
+        self._look_up()
+        return str(blob) in self._external
+
+    def BlobIsDefined(self, blob: Any) -> bool:
+        """Whether an operator writes the blob or it is an external input."""
+        self._look_up()
+        assert self._written is not None
+        return str(blob) in self._external or str(blob) in self._written
+
+    def UsesBlob(self, blob: Any) -> bool:
+        """Whether an operator reads the blob or it is an external input."""
+        name = str(blob)
+        return any(name in op.input for op in self._net.op) or name in self._net.external_input
+
+    def UsedBlobNames(self) -> set[str]:
+        """The names of all blobs."""
+        names = set(self._net.external_input) | set(self._net.external_output)
+        for op in self._net.op:
+            names.update(op.input)
+            names.update(op.output)
+        return names
+
+    def GetBlobRef(self, blob_name: Any) -> BlobReference:
+        """A reference to a blob of the net.
+
+        Raises:
+            KeyError: The net doesn't define it.
+        """
+        if not self.BlobIsDefined(blob_name):
+            raise KeyError(f"net {self.Name()} doesn't define blob {blob_name}")
+        return BlobReference(blob_name, self)
+
+    def _look_up(self) -> None:
+        if self._written is None:
+            self._written = {name for op in self._net.op for name in op.output}
+            self._external = set(self._net.external_input)
+
+    # ---- names -------------------------------------------------------------------------------------
+
+    def NextName(self, prefix: str | None = None, output_id: int | None = None) -> str:
+        """A name that no blob has: ``net_blob_0``, with a prefix ``net/prefix`` or ``net/prefix:output``."""
+        if not prefix:
+            name = f"{self.Name()}_blob_{self._next_blob}"
+            self._next_blob += 1
+            return name
+        ending = "" if output_id is None else f":{output_id}"
+        base = f"{self.Name()}/{prefix}"
+        name, count = base + ending, 1
+        while self.BlobIsDefined(ScopedName(name)):
+            count += 1
+            name = f"{base}_{count}{ending}"
+        return name
+
+    def NextBlob(self, prefix: str) -> BlobReference:
+        """A reference to a new blob: ``prefix``, ``prefix_auto_0``, ...; never the same twice."""
+        return BlobReference(self._numbered(prefix), self)
+
+    def NextScopedBlob(self, prefix: str = "unnamed") -> BlobReference:
+        """`NextBlob` with the name scope in front."""
+        return BlobReference(self._numbered(ScopedName(prefix)), self)
+
+    def _numbered(self, prefix: str) -> str:
+        name, count = prefix, self._given_blobs.get(prefix, 0)
+        while name in self._given_blobs or self.BlobIsDefined(name):
+            name = f"{prefix}_auto_{count}"
+            count += 1
+        self._given_blobs[prefix] = count
+        self._given_blobs.setdefault(name, 0)
+        return name
+
+    # ---- adding operators --------------------------------------------------------------------------
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if op_type.startswith("_"):
+            raise AttributeError(op_type)
+        if not is_operator(op_type):
+            raise AttributeError(f"there is no method or operator {op_type}{near_types(op_type)}")
+
+        def create(*args: Any, **kwargs: Any) -> Any:
+            return self._create_and_add(op_type, *args, **kwargs)
+
+        return create
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *registered_types()})
+
+    def _create_and_add(self, op_type: str, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> Any:
+        """Add an operator; returns nothing, one reference or a tuple of them, by its number of outputs."""
+        read = references([] if inputs is None else inputs)
+        for blob in read:
+            if not self.BlobIsDefined(blob):
+                assert blob.Net() is not self, f"{blob!r} claims to come from a net that doesn't define it"
+                self.AddExternalInput(blob)
+        if outputs is None:
+            outputs = self.NextName(prefix=op_type)
+        elif isinstance(outputs, int):
+            outputs = [self.NextName(prefix=op_type, output_id=at) for at in range(outputs)]
+        op = CreateOperator(op_type, read, outputs, **kwargs)
+        self._extend([op])
+        written = tuple(BlobReference(name, self) for name in op.output)
+        if not written:
+            return None
+        return written[0] if len(written) == 1 else written
+
+    def _extend(self, operators: Iterable[OperatorDef]) -> None:
+        for op in operators:
+            self._net.op.add().CopyFrom(op)
+            if self._written is not None:
+                self._written.update(op.output)
+
+    def extend_ops(self, new_ops: Iterable[OperatorDef]) -> None:
+        """Append ready operators."""
+        self._extend(new_ops)
+
+    def AddGradientOperators(self, ys: Any, skip: int = 0) -> dict[str, Any]:
+        """Append the backward pass over the operators from ``skip`` on; returns the map of gradients.
+
+        Raises:
+            Exception: See `GradientRegistry.GetBackwardPass`.
+        """
+        operators, gradients = GradientRegistry.GetBackwardPass(self._net.op[skip:], ys)
+        self._extend(operators)
+        return {
+            blob: GradientSlice(BlobReference(grad.indices, self), BlobReference(grad.values, self))
+            if isinstance(grad, GradientSlice)
+            else BlobReference(grad, self)
+            for blob, grad in gradients.items()
+        }
+
+    # ---- external inputs and outputs ---------------------------------------------------------------
+
+    def AddExternalInput(self, *inputs: Any) -> Any:
+        """Add external inputs; names are taken as they are. Returns a reference or a list of them."""
+        found = []
+        for blob in _flat(inputs):
+            name = str(blob)
+            assert not self.is_external_input(name), f"{name} is an external input of {self.Name()} already"
+            self._net.external_input.append(name)
+            self._external.add(name)
+            found.append(BlobReference(name, self))
+        return found[0] if len(found) == 1 else found
+
+    AddExternalInputs = AddExternalInput
+
+    def AddExternalOutput(self, *outputs: Any) -> None:
+        """Add external outputs, which the net must define."""
+        for blob in _flat(outputs):
+            assert isinstance(blob, BlobReference), f"an external output is a reference, not {blob!r}"
+            assert self.BlobIsDefined(blob), f"{blob} is not defined in net {self.Name()}"
+            if str(blob) not in self._net.external_output:
+                self._net.external_output.append(str(blob))
+
+    AddExternalOutputs = AddExternalOutput
+
+    def AddScopedExternalInputs(self, *inputs: Any) -> Any:
+        """`AddExternalInput` with the name scope."""
+        return self.AddExternalInput(*[ScopedBlobReference(str(blob)) for blob in _flat(inputs)])
+
+    def AddScopedExternalOutputs(self, *outputs: Any) -> None:
+        """`AddExternalOutput` with the name scope."""
+        self.AddExternalOutput(*[ScopedBlobReference(str(blob)) for blob in _flat(outputs)])
+
+    # ---- copies ------------------------------------------------------------------------------------
+
+    def Clone(
+        self,
+        name: str,
+        blob_remap: Mapping[Any, Any] | None = None,
+        op_id_mask: Sequence[int] | None = None,
+        remap_funcs: Mapping[str, RemapFunction] | None = None,
+        keep_schema: bool = True,
+        update_external_list: bool = False,
+    ) -> Net:
+        """A copy with another name.
+
+        Args:
+            name: Its name.
+            blob_remap: Old blob to new one.
+            op_id_mask: Indices of the operators that it has; None for all.
+            remap_funcs: How operators of some types are renamed inside.
+            keep_schema: Whether the records of inputs and outputs go with it; nets here have none.
+            update_external_list: Whether external inputs and outputs that no operator of the copy uses go.
+        """
+        renames = {str(old): str(new) for old, new in (blob_remap or {}).items()}
+        inside = {**DEFAULT_REMAPS, **(remap_funcs or {})}
+        proto = NetDef()
+        proto.CopyFrom(self._net)
+        del proto.op[:]
+        mask = range(len(self._net.op)) if op_id_mask is None else op_id_mask
+        for index in mask:
+            op = proto.op.add()
+            op.CopyFrom(self._net.op[index])
+            remap_proto(op, renames)
+            if op.type in inside:
+                inside[op.type](op, renames)
+        for names in (proto.external_input, proto.external_output):
+            renamed = [renames.get(blob, blob) for blob in names]
+            del names[:]
+            names.extend(renamed)
+        if update_external_list:
+            read = {blob for op in proto.op for blob in op.input}
+            written = {blob for op in proto.op for blob in op.output}
+            kept = [blob for blob in proto.external_input if blob in read]
+            del proto.external_input[:]
+            proto.external_input.extend(kept)
+            kept = [blob for blob in proto.external_output if blob in written]
+            del proto.external_output[:]
+            proto.external_output.extend(kept)
+        proto.name = name
+        clone = Net(proto)
+        clone._attributes = self._attributes
+        return clone
+
+    def ClonePartial(
+        self,
+        name: str,
+        inputs: Any,
+        outputs: Any,
+        remap_funcs: Mapping[str, RemapFunction] | None = None,
+    ) -> tuple[Net, list[BlobReference]]:
+        """A net with only the operators that compute ``outputs`` from ``inputs``.
+
+        Args:
+            name: Its name; blobs inside get ``name/`` in front.
+            inputs: Blobs that are given, as a list or a dict to their new names.
+            outputs: Blobs that are computed, likewise.
+            remap_funcs: See `Clone`.
+
+        Returns:
+            The net, and references to its outputs.
+        """
+        given = {str(old): str(new) for old, new in _renames(inputs).items()}
+        computed = {str(old): str(new) for old, new in _renames(outputs).items()}
+        ssa, versions = get_ssa(self)
+        needed = get_op_ids_in_path(ssa, versions, given, list(computed))
+        produced = {blob for index in needed for blob in self._net.op[index].output}
+        overlap = produced & set(given)
+        assert not overlap, f"operators that are needed would produce inputs: {sorted(overlap)}"
+        external = set(self._net.external_input)
+        renames = {
+            blob: f"{name}/{blob}"
+            for index in needed
+            for blob in (*self._net.op[index].input, *self._net.op[index].output)
+            if blob not in external
+        }
+        renames.update(given)
+        renames.update({old: new for old, new in computed.items() if new != old})
+        net = self.Clone(name, renames, needed, remap_funcs)
+        proto = net.Proto()
+        read = {blob for op in proto.op for blob in op.input}
+        written = {blob for op in proto.op for blob in op.output}
+        del proto.external_input[:]
+        proto.external_input.extend(dict.fromkeys([*given.values(), *sorted(read - written)]))
+        del proto.external_output[:]
+        found = [renames.get(blob, blob) for blob in computed]
+        proto.external_output.extend(found)
+        return net, [BlobReference(blob, net) for blob in found]
+
+    def AppendNet(self, net: Net, device_option: DeviceOption | None = None) -> Net:
+        """Append the operators of another net, and what it needs from outside; returns this net."""
+        for blob in net.Proto().external_input:
+            if not self.BlobIsDefined(blob):
+                self.AddExternalInput(blob)
+        for blob in net.Proto().external_output:
+            if blob not in self._net.external_output:
+                self._net.external_output.append(blob)
+        for op in net.Proto().op:
+            added = self._net.op.add()
+            added.CopyFrom(op)
+            if device_option is not None:
+                added.device_option.CopyFrom(device_option)
+        self._written = None
+        return self
+
+    # ---- further operators -------------------------------------------------------------------------
+
+    def Const(self, array: Any, blob_out: Any = None, dtype: Any = None) -> Any:
+        """A fill with the given values.
+
+        A scalar bool becomes a ``ConstantFill``; integers, texts and bools the fill of their type; everything
+        else a fill of float32.
+        """
+        if isinstance(array, bool):
+            return self.ConstantFill([], blob_out or 1, dtype=TensorProto.BOOL, value=array)
+        values = np.array(array) if dtype is None else np.array(array, dtype=dtype)
+        kinds = {"i4": "GivenTensorIntFill", "i8": "GivenTensorInt64Fill", "b1": "GivenTensorBoolFill"}
+        fill = kinds.get(values.dtype.str[1:], "GivenTensorFill")
+        if values.dtype.kind in "SUO":
+            fill = "GivenTensorStringFill"
+        listed = [value.item() if isinstance(value, np.generic) else value for value in values.flat]
+        if fill == "GivenTensorFill":
+            listed = [float(value) for value in listed]
+        return getattr(self, fill)([], blob_out or 1, shape=list(values.shape), values=listed)
+
+    def DeduplicateGradientSlices(self, g: GradientSlice, aggregator: str = "sum") -> GradientSlice:
+        """Add operators that aggregate the rows of equal indices; returns a slice without repeated ones."""
+        kinds = {"sum": "UnsortedSegmentSum", "mean": "UnsortedSegmentMean"}
+        assert aggregator in kinds, f"an aggregator is one of {', '.join(kinds)}, not {aggregator!r}"
+        assert isinstance(g, GradientSlice), f"a gradient slice, not {g!r}"
+        unique, remapping = self.Unique([g.indices], 2, engine="SparseHash")
+        values = getattr(self, kinds[aggregator])([g.values, remapping], 1)
+        return GradientSlice(unique, values)
+
+    # ---- the whole net -----------------------------------------------------------------------------
+
+    def RunAllOnGPU(self, gpu_id: int = 0, use_cudnn: bool = False) -> None:
+        """Set the net's device; with ``use_cudnn`` also the engine of each operator that it has."""
+        self._net.device_option.CopyFrom(DeviceOption(device_type=CUDA, device_id=gpu_id))
+        if use_cudnn:
+            for op in self._net.op:
+                op.engine = "CUDNN"
+
+    def RunAllOnMKL(self) -> None:
+        """Set the net's device."""
+        self._net.device_option.CopyFrom(DeviceOption(device_type=MKLDNN))
+
+    def set_rand_seed(
+        self, seed: int = 100, sequence_seed: bool = True, seed_on_op_def: bool = False
+    ) -> None:
+        """Seed the operators, one by one or all alike: in their device options or an argument ``seed``."""
+        for count, op in enumerate(self._net.op):
+            own = seed + count if sequence_seed else seed
+            if seed_on_op_def:
+                op.arg.add(name="seed", i=own)
+            else:
+                op.device_option.random_seed = own
+
+    def add_attribute(self, name: str, obj: Any) -> None:
+        """Note ``obj`` under a name."""
+        self._attributes.setdefault(name, []).append(obj)
+
+    def get_attributes(self, name: str) -> list[Any]:
+        """What was noted under a name."""
+        return self._attributes.get(name, [])
+
+
+def _flat(blobs: Sequence[Any]) -> list[Any]:
+    return [one for blob in blobs for one in (blob if isinstance(blob, list | tuple) else [blob])]
+
+
+def _renames(blobs: Any) -> dict[Any, Any]:
+    return dict(blobs) if isinstance(blobs, Mapping) else {blob: blob for blob in blobs}

@@ -1,0 +1,75 @@
+"""Renaming the blobs of nets, also of the nets inside operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
+
+RemapFunction = Callable[[OperatorDef, Mapping[str, str]], None]
+
+_INNER_NETS = {
+    "If": ("then_net", "else_net"),
+    "While": ("loop_net", "cond_net"),
+    "AsyncIf": ("then_net", "else_net"),
+}
+
+
+def remap_proto(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
+    """Rename the operands of an operator and of the nets that it holds."""
+    for names in (op.input, op.output, op.control_input):
+        renamed = [blob_remap.get(name, name) for name in names]
+        del names[:]
+        names.extend(renamed)
+
+
+def remap_net(net: NetDef, blob_remap: Mapping[str, str]) -> None:
+    """Rename all blobs of a net, in place."""
+    for op in net.op:
+        remap_proto(op, blob_remap)
+        control_op_remap(op, blob_remap)
+    for names in (net.external_input, net.external_output):
+        renamed = [blob_remap.get(name, name) for name in names]
+        del names[:]
+        names.extend(renamed)
+
+
+def control_op_remap(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
+    """Rename inside the nets of ``If`` and ``While``."""
+    names = _INNER_NETS.get(op.type, ())
+    for argument in op.arg:
+        if argument.name in names and argument.HasField("n"):
+            remap_net(argument.n, blob_remap)
+
+
+def recurrent_network_op_remap(op: OperatorDef, blob_remap: Mapping[str, str], prefix: str = "") -> None:
+    """Rename inside the step nets of ``RecurrentNetwork`` and its gradient."""
+
+    def renamed(name: str) -> str:
+        return blob_remap[name] if name in blob_remap else prefix + name
+
+    for argument in op.arg:
+        if argument.HasField("n"):
+            for inner in argument.n.op:
+                for operands in (inner.input, inner.output):
+                    new = [renamed(name) for name in operands]
+                    del operands[:]
+                    operands.extend(new)
+            for listed in (argument.n.external_input, argument.n.external_output):
+                new = [renamed(name) for name in listed]
+                del listed[:]
+                listed.extend(new)
+        elif argument.strings and argument.name not in ("link_window",):
+            texts = [renamed(text.decode()).encode() for text in argument.strings]
+            del argument.strings[:]
+            argument.strings.extend(texts)
+
+
+DEFAULT_REMAPS: Mapping[str, Callable[..., Any]] = {
+    "RecurrentNetwork": recurrent_network_op_remap,
+    "RecurrentNetworkGradient": recurrent_network_op_remap,
+    "If": control_op_remap,
+    "While": control_op_remap,
+    "AsyncIf": control_op_remap,
+}

@@ -1,0 +1,159 @@
+"""Nets, references, scopes and plans of the Python interface."""
+
+from __future__ import annotations
+
+import pytest
+
+from netgrad.caffe2.caffe2_pb2 import CUDA, NetDef
+from netgrad.caffe2.python import core
+
+
+@pytest.fixture
+def net() -> core.Net:
+    return core.Net("net_of_a_test")
+
+
+def test_references_are_like_their_names() -> None:
+    blob = core.BlobReference("a/x")
+    assert blob == "a/x"
+    assert blob == b"a/x"
+    assert hash(blob) == hash("a/x")
+    assert {blob: 1}["a/x"] == 1
+    assert blob + "_grad" == "a/x_grad"
+    assert "pre_" + blob == "pre_a/x"
+    assert (blob.GetNameScope(), blob.GetUnscopedName(), repr(blob)) == ("a/", "x", 'BlobReference("a/x")')
+    with pytest.raises(RuntimeError):
+        blob + 1
+
+
+def test_raw_names_get_the_scope_and_references_do_not() -> None:
+    with core.NameScope("a"), core.NameScope("b"):
+        op = core.CreateOperator("FC", ["x", core.BlobReference("w")], "y", axis=2, missing=None)
+    assert list(op.input) == ["a/b/x", "w"]
+    assert list(op.output) == ["a/b/y"]
+    assert [(argument.name, argument.i) for argument in op.arg] == [("axis", 2)]
+    with core.NameScope("a"), core.NameScope("c", reset=True):
+        assert core.CurrentNameScope() == "c/"
+    assert core.CurrentNameScope() == ""
+
+
+def test_device_scopes_replace_each_other_but_keep_the_node() -> None:
+    outer = core.DeviceOption(CUDA, 1, node_name="n0")
+    with core.DeviceScope(outer), core.DeviceScope(core.DeviceOption(CUDA, 2)):
+        op = core.CreateOperator("Relu", "x", "y")
+        assert (op.device_option.device_id, op.device_option.node_name) == (2, "n0")
+        with core.EmptyDeviceScope():
+            assert not core.CreateOperator("Relu", "x", "y").HasField("device_option")
+    assert core.CurrentDeviceScope() is None
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        (None, ["net/Sum", "net/Sum_2", "net/Sum_3"]),
+        (2, [("net/Sum:0", "net/Sum:1"), ("net/Sum_2:0", "net/Sum_2:1")]),
+        (1, ["net/Sum:0", "net/Sum_2:0"]),
+    ],
+)
+def test_automatic_names(net: core.Net, outputs: int | None, expected: list[object]) -> None:
+    def name(given: object) -> object:
+        return tuple(map(name, given)) if isinstance(given, tuple) else str(given).replace(net.Name(), "net")
+
+    assert [name(net.Sum("x", outputs)) for _ in expected] == expected
+    assert name(net.NextName()) == "net_blob_0"
+    assert name(net.NextName("p", 3)) == "net/p:3"
+
+
+def test_automatic_names_under_a_scope(net: core.Net) -> None:
+    with core.NameScope("s"):
+        assert net.Sum("x") == f"s/{net.Name()}/Sum"
+
+
+def test_new_blobs_never_repeat(net: core.Net) -> None:
+    assert [str(net.NextBlob("b")) for _ in range(3)] == ["b", "b_auto_0", "b_auto_1"]
+
+
+def test_what_nothing_writes_becomes_an_external_input(net: core.Net) -> None:
+    net.Relu("x", "y")
+    net.Mul(["y", "w"], "z")
+    assert net.external_inputs == ["x", "w"]
+    with pytest.raises(AssertionError):
+        net.AddExternalInput("x")
+    with pytest.raises(AttributeError, match="there is Relu"):
+        net.Rellu("x", "y")
+
+
+def test_names_of_nets_are_unique() -> None:
+    first, second = core.Net("unique_name"), core.Net("unique_name")
+    assert (first.Name(), second.Name()) == ("unique_name", "unique_name_1")
+    assert core.Net(NetDef(name="unique_name")).Name() == "unique_name_2"
+
+
+def test_gradients_are_appended(net: core.Net) -> None:
+    loss = net.AveragedLoss(net.Relu("x", "y"), "loss")
+    gradients = net.AddGradientOperators([loss])
+    assert gradients["x"] == "x_grad"
+    assert [op.type for op in net.Proto().op] == [
+        "Relu",
+        "AveragedLoss",
+        "ConstantFill",
+        "AveragedLossGradient",
+        "ReluGradient",
+    ]
+
+
+def test_clones_rename_also_inside() -> None:
+    net = core.Net("to_clone")
+    net.Relu("x", "y")
+    net.Sigmoid("y", "z")
+    clone = net.Clone("cloned", {"x": "x2", "y": "y2"}, op_id_mask=[0])
+    assert [(list(op.input), list(op.output)) for op in clone.Proto().op] == [(["x2"], ["y2"])]
+    part, outputs = net.ClonePartial("part", {"y": "given"}, ["z"])
+    assert [op.type for op in part.Proto().op] == ["Sigmoid"]
+    assert outputs == ["part/z"]
+    assert list(part.Proto().external_input) == ["given"]
+
+
+def test_versions_as_scripts_count_them() -> None:
+    net = core.Net("ssa")
+    net.Relu("x", "x")
+    net.Relu("x", "y")
+    ssa, versions = core.get_ssa(net)
+    assert ssa == [([("x", 0)], [("x", 1)]), ([("x", 1)], [("y", 1)])]
+    assert versions == {"x": 1, "y": 1}
+    assert core.get_undefined_blobs(ssa) == {"x"}
+    assert core.get_op_ids_in_path(ssa, versions, [], ["x"]) == [0]
+    assert core.get_op_ids_in_path(ssa, versions, ["x"], ["y"]) == [1]
+
+
+def test_plans_collect_nets_in_the_order_of_use() -> None:
+    first, second = core.Net("first_of_plan"), core.Net("second_of_plan")
+    step = core.execution_step("s", [second, first], num_iter=3)
+    plan = core.Plan("p")
+    plan.AddStep(step)
+    plan.AddStep(core.ExecutionStep("empty"))
+    assert [net.Name() for net in plan.Nets()] == [second.Name(), first.Name()]
+    assert len(plan.Proto().execution_step) == 1
+    assert plan.Proto().execution_step[0].num_iter == 3
+    with pytest.raises(AssertionError, match="may not be changed"):
+        step.SetIter(4)
+
+
+def test_makers_of_scripts_come_second() -> None:
+    @core.GradientRegistry.RegisterGradient("OfATest")
+    def _maker(op: object, g_output: list[object]) -> tuple[object, list[str]]:
+        return core.CreateOperator("OfATestGradient", g_output, "x_grad"), ["x_grad"]
+
+    @core.GradientRegistry.RegisterGradient("Relu")
+    def _never(op: object, g_output: list[object]) -> tuple[object, list[str]]:
+        raise AssertionError("netgrad has a maker for Relu")
+
+    try:
+        ops = [core.CreateOperator("OfATest", "x", "y"), core.CreateOperator("Relu", "y", "z")]
+        written, gradients = core.GradientRegistry.GetBackwardPass(ops, {"z": "z_grad"})
+    finally:
+        del core.GradientRegistry.gradient_registry_["OfATest"]
+        del core.GradientRegistry.gradient_registry_["Relu"]
+    assert [op.type for op in written] == ["ReluGradient", "OfATestGradient"]
+    assert not written[1].is_gradient_op
+    assert gradients["x"] == "x_grad"
