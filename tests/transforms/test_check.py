@@ -272,3 +272,28 @@ def test_the_report_reads_as_a_table_and_as_data():
     assert data["ok"] is False
     assert data["entries"][0]["worst"]["index"] == [1, 2]
     assert data["entries"][2]["error"] is None
+
+
+_LISTS = """<ir_version: 10, opset_import: ["": 18]>
+g (seq(float[N,2]) s, float[2] w, int64 p) => (seq(float[M,2]) t, float[A,2] y) {
+  m = SequenceMap(s) <body = b (float[P,2] e) => (float[P,2] r) { k = Mul(e, e) r = Mul(k, w) }>
+  a = SequenceAt(m, p)
+  t = SequenceInsert(m, a)
+  j = ConcatFromSequence<axis = 0>(t)
+  y = Sin(j)
+}"""
+_LIST = {"s": [numbers(k, 2, seed=k) for k in (1, 2, 3)], "p": np.int64(1)}
+
+
+def test_values_in_between_may_be_sequences():
+    lists = onnx.parser.parse_model(_LISTS)
+    assert check(lists, _LIST, wrt="w", of="y").ok
+    report = check(lists, _LIST, wrt="w", of="y", overrides=altered("Sin", scaled(1.001)))
+    assert not report.ok
+    assert [culprit.type for culprit in report.culprits] == ["Sin"]
+
+
+@pytest.mark.parametrize(("wrt", "of", "named"), [("s", "y", "s"), ("w", "t", "t")])
+def test_sequences_themselves_are_refused(wrt, of, named):
+    with pytest.raises(InvalidArgumentError, match=f"'{named}' is a sequence, and `check` measures"):
+        check(onnx.parser.parse_model(_LISTS), _LIST, wrt=wrt, of=of)

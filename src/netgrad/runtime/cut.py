@@ -10,6 +10,7 @@ import onnx_ir
 from onnx_ir.passes import common
 
 from netgrad.core.errors import InvalidArgumentError, nearest
+from netgrad.onnx.fold import discard
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import values_of
@@ -54,6 +55,9 @@ def cut(model: ModelSource, sources: Collection[str] = (), targets: Iterable[str
         value.name = f"{name}_before_cut"
         onnx_ir.convenience.replace_all_uses_with(value, fed, replace_graph_outputs=True)
         graph.inputs.append(fed)
+    for node in reversed(list(graph)):  # the pass would leave what a removed If or Loop reads inside
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            discard(node)
     common.RemoveUnusedNodesPass()(opened)
     graph.inputs[:] = [v for v in graph.inputs if v.uses() or v.is_graph_output() or v.name in sources]
     return opened
@@ -71,7 +75,7 @@ def values_at(
     loaded = load(model)
     initializers = loaded.graph.initializers
     wanted = list(dict.fromkeys(names))
-    found = {name: np.asarray(inputs[name]) for name in wanted if name in inputs}
+    found = {name: _as_given(inputs[name]) for name in wanted if name in inputs}
     for name in wanted:
         if name not in found and name in initializers:
             tensor = initializers[name].const_value
@@ -84,3 +88,9 @@ def values_at(
         needed = {name: array for name, array in inputs.items() if name in taken}
         found |= Session(opened, memory_pattern=False).run(needed)
     return {name: found[name] for name in wanted}
+
+
+def _as_given(value: Any) -> Any:
+    """An array of it, unless it is a sequence of arrays."""
+    sequence = isinstance(value, list) and any(isinstance(item, np.ndarray) for item in value)
+    return value if sequence else np.asarray(value)

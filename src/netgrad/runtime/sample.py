@@ -56,8 +56,10 @@ def sample_inputs(
     sizes: dict[str, int] = {}
     for name, array in feeds.items():
         spec = spec_of(inputs[name]) if name in inputs else None
+        if spec is None or spec.dtype is None:
+            continue  # a sequence, perhaps of tensors of different shapes
         shape = np.shape(array)
-        if spec is not None and spec.shape is not None and len(spec.shape) == len(shape):
+        if spec.shape is not None and len(spec.shape) == len(shape):
             sizes.update(
                 {dim: size for dim, size in zip(spec.shape, shape, strict=True) if isinstance(dim, str)}
             )

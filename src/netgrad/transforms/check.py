@@ -13,7 +13,7 @@ from netgrad.core.errors import InvalidArgumentError
 from netgrad.onnx.lowering.lower import TRAINING
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.rules.choices import Choices, GradientChoices, choices_of
-from netgrad.onnx.view import all_names, operators_of
+from netgrad.onnx.view import Structure, all_names, operators_of
 from netgrad.runtime.cut import values_at
 from netgrad.runtime.differences import (
     Estimate,
@@ -146,8 +146,16 @@ def pose(
 ) -> Problem:
     """Build the gradient model, and make up inputs and cotangents."""
     gradient = differentiate(model, wrt=wrt, of=of, cotangent="input", choices=choices)
-    feeds = sample_inputs(model, inputs, seed=seed)
     names = [*gradient.outputs, *gradient.seeds]
+    for name in names:
+        structure = gradient.rules.types[name].structure
+        if structure is not Structure.TENSOR:
+            raise InvalidArgumentError(
+                f"'{name}' is a {structure.value}, and `check` measures by and of tensors",
+                hint="check a model that makes the sequence of tensors that it takes (SequenceConstruct) and "
+                "that gives a tensor of all that a sequence holds (ConcatFromSequence)",
+            )
+    feeds = sample_inputs(model, inputs, seed=seed)
     if not set(names) <= all_names(model.graph):
         # names that only the prepared form has; its forward part is then what is measured
         model = gradient.model

@@ -12,7 +12,7 @@ import onnx_ir
 from netgrad.core.errors import NetgradError
 from netgrad.core.operator import Operator
 from netgrad.onnx.rules.choices import Choices
-from netgrad.onnx.view import FLOATING, captured_values, operator_of
+from netgrad.onnx.view import FLOATING, Structure, captured_values, operator_of, structure_of
 from netgrad.runtime.cut import cut, values_at
 from netgrad.transforms.check import Problem, compare, pose
 from netgrad.transforms.grad import Gradient, differentiate
@@ -66,7 +66,10 @@ def _forward(gradient: Gradient) -> list[onnx_ir.Node]:
 
 
 def _active(forward: list[onnx_ir.Node], sources: list[str], targets: set[str]) -> set[str]:
-    """Names of the floating-point values between ``sources`` and ``targets``, both included."""
+    """Names of the floating-point tensors between ``sources`` and ``targets``, both included.
+
+    A value on the way that is no tensor, a sequence, is looked through.
+    """
     reached = set(sources)
     for node in forward:
         if any(value is not None and value.name in reached for value in _read(node)):
@@ -75,7 +78,9 @@ def _active(forward: list[onnx_ir.Node], sources: list[str], targets: set[str]) 
     for node in reversed(forward):
         if any(value.name in needed for value in node.outputs):
             needed.update(value.name for value in _read(node) if value is not None and value.name)
-    return reached & needed
+    values = (value for node in forward for value in (*_read(node), *node.outputs))
+    others = {v.name for v in values if v is not None and structure_of(v.type) is not Structure.TENSOR}
+    return (reached & needed) - others
 
 
 def _read(node: onnx_ir.Node) -> Iterator[onnx_ir.Value | None]:
@@ -136,7 +141,8 @@ def _single(
     ]
     single = cut(model, sources, [value.name for value in node.outputs if value.name])
     for value in single.graph.inputs:
-        value.shape = onnx_ir.Shape(arrays[value.name or ""].shape)
+        if structure_of(value.type) is Structure.TENSOR:
+            value.shape = onnx_ir.Shape(arrays[value.name or ""].shape)
     return single
 
 

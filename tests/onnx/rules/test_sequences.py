@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import parser
 
-from tests.onnx.rules.graphs import Model, check_gradient, check_second_order
+from netgrad.core.errors import NetgradWarning, UnsupportedOperatorError
+from netgrad.runtime.session import run
+from netgrad.transforms.grad import grad
+from tests.onnx.rules.graphs import HEAD, Model, check_gradient, check_second_order
 
 _CONSTRUCT = """
 g (double[3,2] x, double[1,2] w, int64 p) => (double[A,2] y, double[B,2] z) {
@@ -268,3 +272,72 @@ def test_gradient_agrees_with_central_differences(model: Model) -> None:
 @_BY_NAME
 def test_second_order_agrees_with_central_differences_of_the_gradient(model: Model) -> None:
     check_second_order(model)
+
+
+_LISTS = """
+g (seq(double[N,2]) s, double[2] w, int64 p) => (seq(double[M,2]) t, double[A,2] y) {
+  m = SequenceMap(s) <body = b (double[P,2] e) => (double[P,2] r) { k = Mul(e, e) r = Mul(k, w) }>
+  a = SequenceAt(s, p)
+  t = SequenceInsert(m, a)
+  y = ConcatFromSequence<axis = 0>(m)
+}"""
+
+
+def _lists(*rows: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(sum(rows))
+    return [np.asarray(np.round(rng.normal(size=(k, 2)), 2)) for k in rows]
+
+
+def _same(got: list[np.ndarray], want: list[np.ndarray]) -> None:
+    assert len(got) == len(want)
+    for one, other in zip(got, want, strict=True):
+        assert one.dtype == np.float64
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_sequences_are_differentiated_by_and_differentiated() -> None:
+    """T = [w s_i^2, s_p], Y = the former; by hand: dS_i = 2 w s_i (dT_i + dY_i), and dT_last for s_p."""
+    model, s, w, p = parser.parse_model(HEAD + _LISTS), _lists(1, 2, 3), np.array([0.5, -2.0]), np.array(1)
+    result = grad(model, wrt=["s", "w"], of=["t", "y"], cotangent="input")
+    assert [str(value.type) for value in result.graph.inputs[3:]] == ["Sequence(Tensor(DOUBLE))", "DOUBLE"]
+    dt, dy = _lists(1, 2, 3, 2), _lists(6)[0]
+    got = run(result, {"s": s, "w": w, "p": p, "t_grad": dt, "y_grad": dy})
+    cotangents = [a + b for a, b in zip(dt[:3], np.split(dy, [1, 3]), strict=True)]
+    want = [2 * w * x * c for x, c in zip(s, cotangents, strict=True)]
+    want[1] = want[1] + dt[3]
+    _same(got["s_grad"], want)
+    _same([got["w_grad"]], [sum((x * x * c).sum(axis=0) for x, c in zip(s, cotangents, strict=True))])
+
+
+def test_cotangents_of_ones_and_names_without_influence() -> None:
+    model, s, w, p = parser.parse_model(HEAD + _LISTS), _lists(1, 2), np.array([0.5, -2.0]), np.array(0)
+    got = run(grad(model, wrt=["s", "m"], of="t"), {"s": s, "w": w, "p": p})
+    _same(got["s_grad"], [2 * w * s[0] + 1, 2 * w * s[1]])
+    _same(got["m_grad"], [np.ones((1, 2)), np.ones((2, 2))])
+    with pytest.warns(NetgradWarning, match="'t' does not influence"):
+        got = run(grad(model, wrt="t", of="y"), {"s": s, "w": w, "p": p})
+    _same(got["t_grad"], [np.zeros((1, 2)), np.zeros((2, 2)), np.zeros((1, 2))])
+
+
+def test_the_gradient_of_a_sequence_gradient() -> None:
+    """dS_i = 2 w s_i; the sum of its squares by w is 8 w s_i^2, and by s_i is 8 w^2 s_i."""
+    model, s, w = parser.parse_model(HEAD + _LISTS), _lists(1, 2), np.array([0.5, -2.0])
+    first = grad(model, wrt="s", of="y")
+    feeds = {"s": s, "w": w, "p": np.array(0)}
+    cotangent = [2 * 2 * w * x for x in s]
+    got = run(
+        grad(first, wrt=["s", "w"], of="s_grad", cotangent="input"), {**feeds, "s_grad_grad": cotangent}
+    )
+    _same(got["s_grad_1"], [8 * w**2 * x for x in s])
+    _same([got["w_grad"]], [sum((8 * w * x * x).sum(axis=0) for x in s)])
+
+
+def test_a_scan_that_reads_a_sequence_is_refused() -> None:
+    text = """
+    g (double[3,2] x, double[4,2] u, int64 p) => (double[4,1,2] y) {
+      s = SplitToSequence<axis = 0>(x)
+      y = Scan(u) <num_scan_inputs = 1, body = b (double[2] e) => (double[1,2] r) {
+        a = SequenceAt(s, p) r = Mul(a, e) }>
+    }"""
+    with pytest.raises(UnsupportedOperatorError, match=r"Scan.*reads 's', a sequence, whose gradient"):
+        grad(parser.parse_model(HEAD + text), wrt="x", of="y")
