@@ -288,7 +288,7 @@ _LIST = {"s": [numbers(k, 2, seed=k) for k in (1, 2, 3)], "p": np.int64(1)}
 def test_values_in_between_may_be_sequences():
     lists = onnx.parser.parse_model(_LISTS)
     assert check(lists, _LIST, wrt="w", of="y").ok
-    report = check(lists, _LIST, wrt="w", of="y", overrides=altered("Sin", scaled(1.001)))
+    report = check(lists, _LIST, wrt="w", of="y", gradients=altered("Sin", scaled(1.001)))
     assert not report.ok
     assert [culprit.type for culprit in report.culprits] == ["Sin"]
 
