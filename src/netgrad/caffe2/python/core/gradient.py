@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from netgrad.caffe2.backward import differentiate
@@ -21,6 +22,8 @@ from netgrad.core import (
 )
 from netgrad.core import GradientSlice as _CoreSlice
 from netgrad.core.registry import RuleResult
+
+_WRITTEN = "⟨written⟩"
 
 PythonMaker = Callable[[OperatorDef, "list[Any]"], Any]
 """A gradient maker of a script: operator and output gradients to (operators, input gradients)."""
@@ -87,24 +90,46 @@ class _AllMakers(Makers):
 
 
 def _asked(maker: PythonMaker, op: Operator, grads: Sequence[Gradient | None]) -> RuleResult:
-    """The answer of a script's maker, in terms of the core. A short list means no gradient for the rest."""
+    """The answer of a script's maker, in terms of the core. A short list means no gradient for the rest.
+
+    An operator that works in place is shown to the maker with another name for its output, so that it can be
+    told from the input whose name it has.
+    """
     given = [GradientSlice(g.indices, g.values) if isinstance(g, _CoreSlice) else g for g in grads]
-    written, gradients = maker(to_definition(op), given)
+    definition = to_definition(op)
+    outputs: dict[str, str] = {}
+    for at, name in enumerate(op.outputs):
+        if name in op.inputs:
+            definition.output[at] = f"{name}{_WRITTEN}"
+            outputs[f"{name}{_WRITTEN}"] = name
+
+    def named(name: str) -> str:
+        return outputs[name] if name in outputs else name.replace(_WRITTEN, "")
+
+    written, gradients = maker(definition, given)
     if written is None:
         written = []
-    elif not isinstance(written, list):
-        written = [written]
-    entries = [_to_core(entry) for entry in gradients]
+    operators = []
+    for one in written if isinstance(written, list) else [written]:
+        answer = to_operator(one)
+        operators.append(
+            replace(
+                answer,
+                inputs=tuple(map(named, answer.inputs)),
+                outputs=tuple(name.replace(_WRITTEN, "") for name in answer.outputs),
+            )
+        )
+    entries = [_to_core(entry, named) for entry in gradients]
     entries += [None] * (len(op.inputs) - len(entries))
-    return [to_operator(definition) for definition in written], entries
+    return operators, entries
 
 
-def _to_core(entry: Any) -> Gradient | None:
+def _to_core(entry: Any, named: Callable[[str], str] = str) -> Gradient | None:
     if entry is None:
         return None
     if isinstance(entry, GradientSlice):
-        return _CoreSlice(str(entry.indices), str(entry.values))
-    return str(entry)
+        return _CoreSlice(named(str(entry.indices)), named(str(entry.values)))
+    return named(str(entry))
 
 
 def _from_core(gradient: Gradient) -> Any:
