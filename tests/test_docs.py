@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import netgrad
 from netgrad.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,11 @@ WITH_CODE = [page for page in PAGES if _blocks(page)]
 def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in one namespace and one empty folder."""
     monkeypatch.chdir(tmp_path)
+    with netgrad.local_rules():  # what a page registers is its own
+        _run_blocks(page)
+
+
+def _run_blocks(page: Path) -> None:
     namespace: dict[str, object] = {}
     for language, code, line in _blocks(page):
         if language == "python":

@@ -53,6 +53,21 @@ def linear(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def rounded(tmp_path: Path) -> Path:
+    """y = round(x) + sign(x W)"""
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]>\n'
+        "rounded (float[batch, 2] x) => (float[batch, 2] y) <float[2, 2] W = {1, 2, 3, 4}> "
+        "{ r = Round(x)  h = MatMul(x, W)  s = Sign(h)  y = Add(r, s) }"
+    )
+    for node in model.graph.node:
+        node.name = f"the_{node.op_type.lower()}"
+    path = tmp_path / "rounded.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Points of two classes, labels by the sign of a sum."""
     x = np.random.default_rng(1).normal(size=(96, 3)).astype(np.float32)
@@ -286,3 +301,64 @@ def test_demo(tmp_path: Path) -> None:
         "trained.onnx",
         "training_step.onnx",
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--straight-through", "all"], [[1 + 3, 1 + 7]]),
+        (["--straight-through", "the_round"], [[1, 1]]),
+        (["--straight-through", "Sign"], [[3, 7]]),
+        (["--straight-through", "all", "--stop", "MatMul"], [[1, 1]]),
+        (["--straight-through", "all", "--stop", "the_round,the_sign"], [[0, 0]]),
+    ],
+)
+def test_stopped_and_straight_through(rounded: Path, options: list[str], expected: list[list[int]]) -> None:
+    status, _, messages = invoke("grad", str(rounded), "--wrt", "x", *options)
+    assert status == 0, messages
+    gradient = rounded.with_name("rounded_grad.onnx")
+    result = netgrad.run(gradient, {"x": np.float32([[0.4, 1.2]])})
+    np.testing.assert_array_equal(result["x_grad"], expected)
+
+
+def test_inspect_shows_what_was_chosen(rounded: Path) -> None:
+    status, text, _ = invoke(
+        "inspect", str(rounded), "--wrt", "x", "--straight-through", "Round", "--stop", "the_sign"
+    )
+    assert status == 0
+    lines = {line.split()[0]: line for line in text.splitlines() if line}
+    assert lines["Round"].endswith("straight-through")
+    assert lines["Sign"].endswith("stopped")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--stop", "Rund"], "names 'Rund', which is neither a node nor an operator type"),
+        (["--stop", "Sign", "--straight-through", "Sign"], "'Sign' is named by --stop and by --straight"),
+    ],
+)
+def test_wrong_choices(rounded: Path, options: list[str], message: str) -> None:
+    status, _, messages = invoke("grad", str(rounded), "--wrt", "x", *options)
+    assert status == 2
+    assert message in messages
+
+
+def test_training_passes_rounding(tmp_path: Path) -> None:
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]>\n'
+        "quantised (float[batch, 1] x) => (float[batch, 1] y) "
+        "<float[1, 1] W = {0.1}, float s = {0.0625}, int8 z = {0}> "
+        "{ q = QuantizeLinear(W, s, z)  d = DequantizeLinear(q, s, z)  y = MatMul(x, d) }"
+    )
+    onnx.save(model, tmp_path / "quantised.onnx")
+    x = np.random.default_rng(0).normal(size=(64, 1)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, targets=2 * x)
+    status, text, messages = invoke(
+        *("train", str(tmp_path / "quantised.onnx"), "--data", str(tmp_path / "data.npz"), "--json"),
+        *("--loss", "mean-squared-error", "--lr", "0.05", "--epochs", "40", "--trainable", "W"),
+        *("--straight-through", "QuantizeLinear"),
+    )
+    assert status == 0, messages
+    losses = [epoch["training"]["loss"] for epoch in json.loads(text)["epochs"]]
+    assert losses[-1] < 0.01 * losses[0]

@@ -13,7 +13,10 @@ from netgrad.cli.options import (
     ModelArgument,
     OfOption,
     QuietOption,
+    StopOption,
+    StraightThroughOption,
     WrtOption,
+    chosen,
     default_output,
     names,
     read_model,
@@ -45,6 +48,8 @@ def grad(
             help="How gradients of a value used more than once are added: auto, sum, running, fused."
         ),
     ] = "auto",
+    stop: StopOption = None,
+    straight_through: StraightThroughOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> ExitStatus:
@@ -55,6 +60,7 @@ def grad(
     netgrad grad model.onnx --wrt image --of logits --cotangent input -o model_grad.onnx
     """
     from netgrad.core.errors import InvalidArgumentError
+    from netgrad.onnx.rules.choices import choices_of
     from netgrad.transforms.grad import differentiate
 
     if cotangent not in ("ones", "input"):
@@ -69,6 +75,7 @@ def grad(
         of=names(of),
         cotangent=cotangent,  # type: ignore[arg-type]  # checked above
         accumulation=accumulation,  # type: ignore[arg-type]  # checked above
+        choices=choices_of(**chosen(stop, straight_through)),
     )
     for name in result.unreached:
         note(f"warning: '{name}' does not influence the target: its gradient is zeros")

@@ -37,6 +37,25 @@ OfOption = Annotated[
         show_default=False,
     ),
 ]
+StopOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop",
+        metavar="NAMES",
+        help="Let the gradient end at these nodes or operator types: comma separated, or repeated.",
+        show_default=False,
+    ),
+]
+StraightThroughOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--straight-through",
+        metavar="NAMES|all",
+        help="Pass the gradient unchanged through these nodes or operator types; all: through every operator "
+        "that rounds or quantises.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Report on stdout as JSON.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No notes and no progress on stderr.")]
 InputOption = Annotated[
@@ -56,6 +75,23 @@ def names(given: Sequence[str] | None) -> list[str] | None:
     if not given:
         return None
     return [name for value in given for name in value.split(",") if name]
+
+
+def chosen(stop: Sequence[str] | None, straight_through: Sequence[str] | None) -> dict[str, Any]:
+    """What ``--stop`` and ``--straight-through`` say, as the keywords of `netgrad.grad`.
+
+    Raises:
+        InvalidArgumentError: They name the same thing.
+    """
+    stopped, passed = names(stop) or [], names(straight_through) or []
+    both = sorted({*stopped} & {*passed})
+    if both:
+        raise InvalidArgumentError(f"'{both[0]}' is named by --stop and by --straight-through")
+    gradients = {
+        **dict.fromkeys(stopped, "stop"),
+        **{name: "straight-through" for name in passed if name != "all"},
+    }
+    return {"gradients": gradients, "straight_through": "all" in passed}
 
 
 def read_model(argument: str) -> ir.Model:

@@ -12,6 +12,9 @@ from netgrad.cli.options import (
     JsonOption,
     ModelArgument,
     QuietOption,
+    StopOption,
+    StraightThroughOption,
+    chosen,
     default_output,
     names,
     read_archive,
@@ -92,6 +95,8 @@ def train(
             help="Put BatchNormalization and Dropout into training mode, or leave them in the model's.",
         ),
     ] = False,
+    stop: StopOption = None,
+    straight_through: StraightThroughOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the order of the data and of dropout.")] = 0,
     checkpoint: Annotated[
         str | None,
@@ -122,14 +127,14 @@ def train(
 
     arrays = read_archive(data)
     held_out = read_archive(validation) if validation is not None else None
-    chosen = _loss(loss, of, labels)
     step = training_step(
         read_model(model),
-        loss=chosen,
+        loss=_loss(loss, of, labels),
         optimizer=_optimizer(optimizer, learning_rate, momentum, nesterov, weight_decay),
         trainable=names(trainable),
         metrics=["accuracy"] if loss in _LOSSES[:2] else [],
         mode="train" if training_mode else "as-is",
+        **chosen(stop, straight_through),
     )
     if step_model is not None:
         step.save(step_model)
