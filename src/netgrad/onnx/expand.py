@@ -17,7 +17,7 @@ from netgrad.onnx.edit import Editor, all_graphs, as_operator, inner_graphs
 from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import NotYetKnownError, fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
-from netgrad.onnx.lowering.lower import check_lowered
+from netgrad.onnx.lowering.lower import check_lowered, refusal_of
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.recurrent import RECURRENT, recurrent_definition
@@ -63,6 +63,8 @@ def expand(
 
 def has_definition(node: onnx_ir.Node, opset: int) -> bool:
     """Whether the node's operator is defined in terms of others, in this version of its operator set."""
+    if refusal_of(node):
+        return False
     return (
         is_fused(node)
         or (node.domain == "" and node.op_type in RECURRENT)

@@ -40,8 +40,12 @@ def expand_composites(
 
 
 def between(graph: ir.Graph, wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
-    """Names of the values on any path from ``wrt`` to ``targets``."""
-    operators = operators_of(graph)
+    """Names of the values of a graph on any path from ``wrt`` to ``targets``."""
+    return on_paths(operators_of(graph), wrt, targets)
+
+
+def on_paths(operators: Sequence[Operator], wrt: Sequence[str], targets: Sequence[str]) -> set[str]:
+    """Names of the values on any path of these operators from ``wrt`` to ``targets``."""
     reached = set(wrt)
     for op in operators:
         if any(name in reached for name in op.inputs):

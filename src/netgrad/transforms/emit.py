@@ -9,11 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.core.operator import Operator
+from netgrad.core.result import BackwardPass
 from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.body import Body, captured_of, live
 from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.provenance import Provenance, record
+from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.view import TensorInfo, all_names
 
 
@@ -185,6 +187,23 @@ def emit_all(
     emitter.reserve(name for op in operators for name in op.outputs)
     for index in live(operators, wanted):
         emitter.emit(operators[index], provenance(index))
+
+
+def provenance_of_backward(
+    operators: Sequence[Operator], backward: BackwardPass, rules: OnnxRules
+) -> Callable[[int], Provenance | None]:
+    """From the index of a gradient operator to a note of its forward operator and rule."""
+
+    def provenance(index: int) -> Provenance | None:
+        origin = backward.origins[index]
+        if origin is None:
+            return None
+        forward = operators[origin]
+        declared = rules.declaration(forward)
+        kind = f"{forward.domain}::{forward.type}" if forward.domain else forward.type
+        return Provenance(forward.name, kind, "" if declared is None else declared.source)
+
+    return provenance
 
 
 def _plain(node: ir.Node) -> dict[str, Any]:

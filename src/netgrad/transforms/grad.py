@@ -16,7 +16,6 @@ from netgrad.core.operator import Operator
 from netgrad.core.result import BackwardPass
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
-from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.read import ModelSource
 from netgrad.onnx.rules.choices import NONE_CHOSEN, Choices, GradientChoices, choices_of
 from netgrad.onnx.rules.results import infer_results
@@ -26,7 +25,7 @@ from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.composites import between, expand_composites
-from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.emit import Emitter, emit_all, provenance_of_backward
 from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.saved import drop_unread_states, save_states
@@ -220,16 +219,7 @@ def _write(
     emitter = Emitter(graph, values)
     wanted = [str(backward.gradients[name]) for name in names if name in backward.gradients]
 
-    def provenance(index: int) -> Provenance | None:
-        origin = backward.origins[index]
-        if origin is None:
-            return None
-        forward = operators[origin]
-        declared = rules.declaration(forward)
-        kind = f"{forward.domain}::{forward.type}" if forward.domain else forward.type
-        return Provenance(forward.name, kind, "" if declared is None else declared.source)
-
-    emit_all(emitter, backward.operators, wanted, provenance)
+    emit_all(emitter, backward.operators, wanted, provenance_of_backward(operators, backward, rules))
     vocabulary = OnnxVocabulary(rules.types, rules.opset)
     outputs: dict[str, str] = {}
     unreached: list[str] = []

@@ -8,19 +8,17 @@ import onnx_ir as ir
 
 from netgrad.core.backward import backward_pass
 from netgrad.core.errors import InvalidModelError, UnsupportedOperatorError, nearest
-from netgrad.core.operator import Operator
 from netgrad.onnx.edit import Editor, as_operator, inner_graphs
 from netgrad.onnx.lowering.gradients import GradientForm, gradient_form, is_gradient
 from netgrad.onnx.lowering.lower import drop_unused_imports
 from netgrad.onnx.names import NameAuthority
-from netgrad.onnx.provenance import Provenance
 from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operator_of, value_types, values_of
-from netgrad.transforms.composites import expand_composites
-from netgrad.transforms.emit import Emitter, emit_all
+from netgrad.transforms.composites import expand_composites, on_paths
+from netgrad.transforms.emit import Emitter, emit_all, provenance_of_backward
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.saved import drop_unread_states, save_states
 
@@ -109,7 +107,8 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     arguments, result = [values[name] for name in form.arguments], values[form.y]
 
     rules = OnnxRules(value_types(graph, form.xs), opset, imports=imports)
-    active = _active(_between(graph, arguments, result), form)
+    operators = [operator_of(one) for one in _between(graph, arguments, result)]
+    active = on_paths(operators, form.xs, [form.y])
     added = add_needed_outputs(graph, rules, active)
     saved = save_states(graph, active)
     function = _between(graph, arguments, result)
@@ -131,16 +130,7 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     emitter = Emitter(graph, {value.name or "": value for value in values_of(graph)})
     wanted = [str(backward.gradients[name]) for name in form.xs if name in backward.gradients]
 
-    def provenance(index: int) -> Provenance | None:
-        origin = backward.origins[index]
-        if origin is None:
-            return None
-        forward = operators[origin]
-        declared = rules.declaration(forward)
-        kind = f"{forward.domain}::{forward.type}" if forward.domain else forward.type
-        return Provenance(forward.name, kind, "" if declared is None else declared.source)
-
-    emit_all(emitter, backward.operators, wanted, provenance)
+    emit_all(emitter, backward.operators, wanted, provenance_of_backward(operators, backward, rules))
     blobs: list[str] = []
     free = NameAuthority([*all_names(graph), *emitter.values])
     for name in form.xs:
@@ -168,20 +158,6 @@ def _hand_out(model: ir.Model, node: ir.Node, form: GradientForm, gradients: Seq
         copy.outputs[0].type = types[name].type
         copy.outputs[0].shape = None if types[name].shape is None else ir.Shape(list(types[name].shape or ()))
         editor.take_over(output, copy.outputs[0])
-
-
-def _active(function: Sequence[ir.Node], form: GradientForm) -> set[str]:
-    """Names of the values of a function between xs and y."""
-    operators: list[Operator] = [operator_of(node) for node in function]
-    reached = set(form.xs)
-    for op in operators:
-        if any(name in reached for name in op.inputs):
-            reached.update(name for name in op.outputs if name)
-    needed = {form.y}
-    for op in reversed(operators):
-        if any(name in needed for name in op.outputs):
-            needed.update(name for name in op.inputs if name)
-    return reached & needed
 
 
 def _instantiated(

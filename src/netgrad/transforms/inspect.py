@@ -9,6 +9,7 @@ import onnx_ir
 from netgrad.core.errors import NetgradError
 from netgrad.core.operator import Operator
 from netgrad.onnx.expand import has_definition
+from netgrad.onnx.lowering.lower import refusal_of
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.rules.choices import GradientChoices, choices_of
@@ -157,7 +158,7 @@ def _operators(
                 op.name,
                 _differentiability(node, op, rules),
                 any(name in active for name in op.outputs if name),
-                "" if declared is None else declared.reason,
+                refusal_of(node) if declared is None else declared.reason,
                 "" if declared is None else declared.source,
                 cost,
             )

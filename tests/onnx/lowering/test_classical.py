@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from netgrad.onnx.rules.declaration import declarations
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.check import check
 from netgrad.transforms.grad import differentiate, grad
+from netgrad.transforms.inspect import inspect
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -470,6 +472,9 @@ def test_other_forms_are_refused(op_type: str, attributes: dict[str, Any], why: 
     row = Row(op_type, [X], attributes, 2 if "Classifier" in op_type else 1)
     proto = _model(row, "static")
     assert [node.op_type for node in prepare(proto).model.graph] == [op_type]
+    inspection = inspect(proto, wrt="x0", of=f"y{row.outputs - 1}")
+    assert re.search(why, inspection.problem)
+    assert re.search(why, inspection.operators[0].reason)
     with pytest.raises(
         UnsupportedOperatorError, match=rf"{op_type}, node 'node'.*{why}|{op_type} 'node'.*{why}"
     ):

@@ -120,6 +120,11 @@ def drop_unused_imports(model: onnx_ir.Model) -> None:
             model.opset_imports.pop(domain, None)
 
 
+def refusal_of(node: onnx_ir.Node) -> str:
+    """Why `lower_operators` had to leave a node; empty if it did not."""
+    return str(node.meta.get(_REFUSAL, ""))
+
+
 def check_lowered(node: onnx_ir.Node, wanted: str = "gradient") -> None:
     """See that a node is none that `lower_operators` had to leave.
 
@@ -130,8 +135,8 @@ def check_lowered(node: onnx_ir.Node, wanted: str = "gradient") -> None:
     Raises:
         UnsupportedOperatorError: It is; the message says why.
     """
-    why = node.meta.get(_REFUSAL)
-    if why is not None:
+    why = refusal_of(node)
+    if why:
         raise UnsupportedOperatorError(f"no {wanted} for this form of {as_operator(node)}: {why}")
 
 
