@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import netgrad
 from netgrad.cli.app import app
 
-VERBS = ["grad", "train", "check", "inspect", "run", "demo"]
+VERBS = ["grad", "train", "check", "inspect", "run", "lower", "demo"]
 
 
 def cli(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -128,6 +128,45 @@ def test_grad_json(linear: Path, tmp_path: Path) -> None:
     assert report["gradients"] == {"W": "W_grad", "b": "b_grad"}
     assert report["cotangents"] == {"scores": "scores_grad"}
     assert report["operators"]["forward"] == 3
+
+
+# ---- lower -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def descent(tmp_path: Path) -> Path:
+    """A model with a Gradient node."""
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 18, "ai.onnx.preview.training": 1]>
+        descent (float[3] x) => (float[3] slope) {
+            y = Mul(x, x)
+            slope = ai.onnx.preview.training.Gradient <xs = ["x"], y = "y"> (x)
+        }
+    """)
+    path = tmp_path / "descent.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def test_lower_writes_beside_the_model(descent: Path) -> None:
+    status, out, err = invoke("lower", str(descent))
+    assert status == 0
+    assert out == ""
+    written = descent.with_name("descent_lowered.onnx")
+    assert "wrote the backward pass of 1 Gradient nodes" in err
+    assert f"written to {written}" in err
+    x = np.array([1.0, -2.0, 0.5], np.float32)
+    np.testing.assert_array_equal(netgrad.run(written, {"x": x})["slope"], 2 * x)
+
+
+def test_lower_json(descent: Path, tmp_path: Path) -> None:
+    target = str(tmp_path / "out.onnx")
+    status, out, _ = invoke("lower", str(descent), "-o", target, "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["file"] == target
+    assert report["operators"] == len(onnx.load(target).graph.node)
+    assert any("Gradient" in line for line in report["prepared"])
 
 
 # ---- run, check, inspect -----------------------------------------------------------------------------

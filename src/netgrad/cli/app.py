@@ -11,6 +11,7 @@ from netgrad.cli.check import check
 from netgrad.cli.demo import demo
 from netgrad.cli.grad import grad
 from netgrad.cli.inspect import inspect
+from netgrad.cli.lower import lower
 from netgrad.cli.run import run
 from netgrad.cli.train import train
 
@@ -38,7 +39,7 @@ def _options(
     """Gradients for operator graphs: the backward pass of an ONNX model as an ONNX model."""
 
 
-for _verb in (grad, train, check, inspect, run, demo):
+for _verb in (grad, train, check, inspect, run, lower, demo):
     app.command()(_verb)
 
 

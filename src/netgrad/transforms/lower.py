@@ -33,9 +33,14 @@ def lower(model: ModelSource) -> onnx_ir.Model:
         UnsupportedOperatorError: A gradient that is asked for cannot be written, or an optimizer has an
             unknown form.
     """
+    return lower_with_account(model)[0]
+
+
+def lower_with_account(model: ModelSource) -> tuple[onnx_ir.Model, tuple[str, ...]]:
+    """`lower`, and what was done, one readable line each."""
     prepared = prepare(model, opaque=NONE_CHOSEN.opaque())
-    lower_gradients(prepared.model)
+    actions = lower_gradients(prepared.model)
     for node in prepared.model.graph.all_nodes():
         if node.domain == TRAINING:
             check_lowered(node, "standard operators")
-    return prepared.model
+    return prepared.model, (*prepared.actions, *actions)
