@@ -324,6 +324,9 @@ class Builder:
         """``x`` broadcast to the shape of ``like``; ``x`` itself where the two are known to agree."""
         if same_shape(x, like):
             return x
+        if x.dtype is not None and 0 in (like.static_shape or ()):
+            # ONNX Runtime's optimizer drops an Expand from size 1 to a constant size 0.
+            return self.assume_like(self.fill(self.shape_of(like), 0.0, x.dtype), like)
         result = self.op("Expand", x, self.shape_of(like))
         return self.assume_like(result, like)
 

@@ -133,3 +133,12 @@ def test_batch_normalization_with_float32_statistics_of_a_float16_batch() -> Non
         result = got[gradient.outputs[name]]
         assert result.dtype == (np.float16 if name == "x" else np.float32)
         np.testing.assert_allclose(result, expected, rtol=TOLERANCE, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceLogSum", "ReduceSum"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_gradient_of_an_empty_tensor_is_empty(operator: str, dtype: str) -> None:
+    """The sum over no element is there; what it is spread over is not."""
+    case = Case(operator, [Tensor(lambda rng: np.zeros((2, 0, 3))), constant([1])], {"keepdims": 0})
+    (got,) = _gradients(case, dtype).values()
+    assert (got.shape, got.dtype) == ((2, 0, 3), np.dtype(dtype))

@@ -1,8 +1,9 @@
 """The first row of every operator once more in float16 and in bfloat16.
 
-The gradient of the half model passes the checker, and agrees with the float64 gradient (float32 where that is
-what has kernels) at the same point, which the half type holds exactly. ONNX Runtime runs float16, the
-standard's reference evaluator bfloat16, for which ONNX Runtime has no kernels on the CPU.
+The gradient of the half model and the gradient of that pass the checker, and the first agrees with the
+float64 gradient (float32 where that is what has kernels) at the same point, which the half type holds
+exactly. ONNX Runtime runs float16, the standard's reference evaluator bfloat16, for which ONNX Runtime has no
+kernels on the CPU.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ROUNDINGS = 4
 # Versions that admit the half types to more operators: many at 22, TopK at 24, Celu and Range at 27.
 OPSETS = (22, 24, 28)
 
-# Operators with no float16 kernel, or none that can do what their gradient asks.
+# What keeps the evaluator from running a bfloat16 gradient.
 EVALUATOR_CANNOT = {
     "AffineGrid": "the evaluator computes it in float32",
     "CumProd": "the evaluator's Pad refuses negative pads",
@@ -124,6 +125,10 @@ def test_the_gradient_of_a_half_model_is_that_of_float64(row: Case, half: str) -
     gradient = gradient_model(model, wrt, of)
     proto = ir.to_proto(gradient.model)
     onnx.checker.check_model(proto, full_check=True)
+    if row.second_order:
+        again = [*wrt, *gradient.seeds.values()]
+        second = gradient_model(gradient.model, again, [gradient.outputs[name] for name in wrt])
+        onnx.checker.check_model(ir.to_proto(second.model), full_check=True)
 
     point = feeds(case, HALVES[half])  # type: ignore[arg-type]
     given = {**point, **{gradient.seeds[name]: cotangent for name, cotangent in cotangents.items()}}
