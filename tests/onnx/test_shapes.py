@@ -34,3 +34,16 @@ def test_operators_without_inference_are_like_their_input(opset: int, node: str)
     assert str(after.outputs[0].shape) == "[]"
     assert operator.op_type == node.split("<")[0].split("(")[0]
     assert len(operator.inputs) == node.count(",") + 1
+
+
+def test_attention_of_unknown_sizes_is_not_taken_for_empty() -> None:
+    """The standard's inference computes with a dim that has no number as if it were 0."""
+    text = """<ir_version: 10, opset_import: ["": 23]>
+        g (float[N, 2, S, 8] q, float[N, 2, T, 8] k, float[N, 2, T, 8] v, float[N, 2, P, 8] past) => (y) {
+            y, key, value, scores = Attention(q, k, v, , past, past)
+        }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    infer_shapes(model)
+    shapes = {output.name: output.shape for output in model.graph[0].outputs}
+    assert not [name for name, shape in shapes.items() if shape is not None and 0 in shape.dims]
+    assert str(shapes["y"]) == "[N,2,S,8]"

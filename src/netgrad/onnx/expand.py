@@ -18,6 +18,7 @@ from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import NotYetKnownError, fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
 from netgrad.onnx.lowering.lower import check_lowered, refusal_of
+from netgrad.onnx.masked_rows import guard_masked_rows
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift
 from netgrad.onnx.recurrent import RECURRENT, recurrent_definition
@@ -138,6 +139,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
                 max(versions), onnx_ir.to_proto(node).SerializeToString(), _input_types(node)
             )
     function = onnx.FunctionProto.FromString(content)
+    if node.op_type == "Attention":
+        guard_masked_rows(function)
     return function if function.node else None
 
 

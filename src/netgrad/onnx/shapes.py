@@ -145,7 +145,7 @@ def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | 
     for node, node_proto in zip(graph, proto.node, strict=True):
         for output in node.outputs:
             if output.name in types and not has_maps(types[output.name]):
-                _update(output, types[output.name], symbols)
+                _update(output, types[output.name], symbols, zeros=not _takes_unknown_for_zero(node))
         for attribute in node_proto.attribute:
             inner = node.attributes[attribute.name]
             if inner.type == onnx_ir.AttributeType.GRAPH:
@@ -155,7 +155,17 @@ def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | 
                     _read_back(one, one_proto, symbols)
 
 
-def _update(value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None]) -> None:
+def _takes_unknown_for_zero(node: onnx_ir.Node) -> bool:
+    """Whether the standard's inference may have computed with an unknown dim as if it were 0."""
+    return node.op_type == "Attention" and any(
+        value is not None and (value.shape is None or not value.shape.is_static()) for value in node.inputs
+    )
+
+
+def _update(
+    value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None], *, zeros: bool = True
+) -> None:
+    """Give a value the type and shape that inference found; dims of 0 only if ``zeros``."""
     new_type = onnx_ir.serde.deserialize_type_proto_for_type(proto)
     if new_type is not None and new_type.dtype != onnx_ir.DataType.UNDEFINED:
         value.type = new_type
@@ -165,12 +175,12 @@ def _update(value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None
     known = value.shape if value.shape is not None and value.shape.rank() == shape.rank() else None
     dims: list[int | str | None] = []
     for axis, dim in enumerate(shape):
-        if isinstance(dim, int):
+        if isinstance(dim, int) and (dim or zeros):
             dims.append(dim)
             continue
         # Inference invents names (unk__0) for dims that it can't tell; another run may give them to other
         # dims.
-        name = dim.value if dim.value in symbols else None
+        name = dim.value if isinstance(dim, onnx_ir.SymbolicDim) and dim.value in symbols else None
         former = known[axis] if known is not None else None
         dims.append(former if isinstance(former, int) else name)
     value.shape = onnx_ir.Shape(dims)
