@@ -46,5 +46,7 @@ def too_new(op_type: str, domain: str, imports: Mapping[str, int], newest: int |
     defined = defined_in(op_type, imported, domain)
     if defined is not None and defined <= known:
         return None  # not changed since
-    what = f"version {imported} of {domain or 'the standard'}" if defined is None else f"version {defined}"
-    return f"it is that of {what}, and what netgrad has is for versions up to {known}"
+    if defined is None:
+        where = domain or "the standard"
+        return f"the model is of version {imported} of {where}, and netgrad knows versions up to {known}"
+    return f"version {defined} of its operator set defines it anew, and netgrad knows versions up to {known}"

@@ -209,6 +209,21 @@ def test_inside_a_branch() -> None:
     np.testing.assert_array_equal(no["x_grad"], DY)
 
 
+def test_inside_a_scan() -> None:
+    """y[t] = h[t] d[t] with h = the running sum of round(d), d = the quantised x."""
+    text = """<ir_version: 10, opset_import: ["": 21]>
+    g (float[t, 4] x) => (float[t, 4] y) <float s = {0.25}, int8 z = {0}, float[4] start = {0, 0, 0, 0}> {
+        last, y = Scan <num_scan_inputs = 1,
+                        body = b (float[4] h, float[4] v) => (float[4] next, float[4] o) {
+            q = QuantizeLinear (v, s, z) d = DequantizeLinear (q, s, z) r = Round (d)
+            next = Add (h, r) o = Mul (next, d) }> (start, x)
+    }"""
+    gradient = netgrad.grad(parser.parse_model(text), wrt="x", of="y", straight_through=True)
+    steps = np.round(X / 0.25) * 0.25
+    before, behind = np.cumsum(np.round(steps), axis=0), np.cumsum(steps[::-1], axis=0)[::-1]
+    np.testing.assert_allclose(netgrad.run(gradient, {"x": X})["x_grad"], before + behind, rtol=1e-6)
+
+
 def test_half_precision() -> None:
     model = net(
         "h = Cast <to = 10> (x) t = Cast <to = 10> (s) q = QuantizeLinear (h, t, z) "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,27 @@ def test_a_training_step_uses_the_rule() -> None:
     with netgrad.local_rules():
         netgrad.rule("my.domain", "Capped")(straight)
         assert last_loss() < 0.3
+
+
+def test_a_trained_model_keeps_the_function(tmp_path: Path) -> None:
+    net = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18, "my.domain": 1]> '
+        "g (float[n, 3] x) => (float[n, 3] y) <float[3] w = {1, 2, 3}> "
+        "{ h = Mul (x, w) y = my.domain.Twice (h) } "
+        '<opset_import: ["": 18], domain: "my.domain"> Twice (x) => (y) { y = Add (x, x) }'
+    )
+    with netgrad.local_rules():
+        netgrad.rule("my.domain", "Twice")(lambda op, dy: dy * 2.0)
+        step = netgrad.training_step(
+            net, loss=netgrad.losses.mean_squared_error("y"), optimizer=netgrad.optimizers.adam(0.1)
+        )
+    step.save(tmp_path / "step.onnx")  # what was written needs no rule any more
+    onnx.checker.check_model(tmp_path / "step.onnx", full_check=True)
+    trainer = netgrad.Trainer(netgrad.TrainingStep.load(tmp_path / "step.onnx"))
+    data = {"x": np.eye(3, dtype=np.float32), "targets": np.diag([1, 1, 1]).astype(np.float32)}
+    losses = [float(trainer.step(data)["loss"]) for _ in range(100)]
+    assert losses[-1] < 0.001 * losses[0]
+    assert trainer.evaluate(data)["loss"] == pytest.approx(losses[-1], abs=1e-4)
 
 
 # ---- registering -----------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class OnnxRules:
         self.opset = opset
         self.singular = singular
         self._choices = choices
+        self._chosen = bool(choices)  # asked for every operator
         self._imports = {**(imports or {}), "": opset}
         self._stand_ins = dict(stand_ins or {})
         self._declarations = {**declarations(), **user_declarations(), **choices.declarations}
@@ -63,7 +64,7 @@ class OnnxRules:
     def declaration(self, op: Operator) -> Declaration | None:
         """What is declared of the operator, or None."""
         standing = self._declarations.get((op.domain, op.type))
-        if not self._choices:
+        if not self._chosen:
             return standing
         if op.type == "DequantizeLinear" and op.inputs and op.inputs[0] in self._stand_ins:
             standing = DEQUANTIZE
@@ -72,7 +73,7 @@ class OnnxRules:
     def over(self, operators: Sequence[Operator], types: Mapping[str, TensorInfo]) -> OnnxRules:
         """The same rules for these operators in their order, which is what they need to know for a sweep."""
         found = self._stand_ins
-        if self._choices:
+        if self._chosen:
             found = stand_ins(operators, types, self._passes, self._stand_ins)
         singular = singularities(operators, types)
         return OnnxRules(types, self.opset, self._choices, singular, self._imports, found)
@@ -93,14 +94,15 @@ class OnnxRules:
             return "no gradient rule"
         if declared.kind is Kind.NOT_IMPLEMENTED:
             return f"not implemented ({declared.reason}): no gradient rule"
-        return None
+        newer = self._newer(op, declared)
+        return None if newer is None else f"{newer}: no gradient rule"
 
     def blocked_inputs(self, op: Operator) -> Collection[int]:
         """Input positions through which no gradient flows, whatever arrives at the outputs."""
         everything = range(len(op.inputs))
         declared = self.declaration(op)
         if declared is not None and declared.kind in (Kind.NOT_DIFFERENTIABLE, Kind.PIECEWISE_CONSTANT):
-            return everything
+            return () if self._newer(op, declared) else everything
         if declared is not None and declared.constant_when is not None and declared.constant_when(op):
             return everything
         if not any(self._may_float(name) or name in self._stand_ins for name in op.outputs if name):
@@ -135,10 +137,6 @@ class OnnxRules:
         assert declared is not None, "missing rules are reported before the sweep"
         if declared.function is None:
             return [], [None] * len(op.inputs)
-        newer = too_new(op.type, op.domain, self._imports, declared.newest)
-        if newer is not None and (declared.origin is not Origin.USER or declared.newest is not None):
-            hint = "export the model with an earlier version, or give a rule of your own in `gradients`"
-            raise unsupported_form(op, newer, hint)
         self._check_attributes(op, declared)
         builder = Builder(self.opset, f"{op.outputs[0]}_grad")
         context = self._context(builder, op, wanted)
@@ -161,6 +159,12 @@ class OnnxRules:
         """Whether the blob can carry a gradient: floating point, or of unknown type."""
         info = self.types.get(name)
         return bool(name) and (info is None or info.dtype is None or info.dtype in FLOATING)
+
+    def _newer(self, op: Operator, declared: Declaration) -> str | None:
+        """Why what is declared is not for the operator's version; None if it is."""
+        if declared.origin is not Origin.BUILT_IN and declared.newest is None:
+            return None  # whoever chose it knows the model
+        return too_new(op.type, op.domain, self._imports, declared.newest)
 
     def _open(self, op: Operator, index: int) -> bool:
         """Whether a gradient may flow through input ``index``, by its type."""
