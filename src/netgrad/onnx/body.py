@@ -26,6 +26,7 @@ class Body:
         captured: Names under which it reads the last inputs of its operator, in their order.
         operators: What it computes, in order.
         types: What is known of its inputs and of what its operators write, by name.
+        purpose: What a body that netgrad wrote itself is there for, where something else asks for it.
     """
 
     inputs: tuple[str, ...]
@@ -33,6 +34,7 @@ class Body:
     captured: tuple[str, ...]
     operators: tuple[Operator, ...]
     types: Mapping[str, TensorInfo]
+    purpose: str = ""
 
 
 def bodies(op: Operator) -> Iterator[Body]:

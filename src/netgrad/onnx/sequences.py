@@ -19,6 +19,9 @@ from netgrad.onnx.body import Body, live
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.view import Structure, TensorInfo
 
+SUM, ZEROS = "sum of sequences", "sequence of zeros"
+"""Purposes of bodies (see `netgrad.onnx.sequence_sums`)."""
+
 Step = Callable[[Builder, Value, Sequence[Value], Sequence[Value]], Sequence[Value]]
 """What one iteration writes: builder, iteration, states, captured values -> the new states."""
 
@@ -28,7 +31,10 @@ def full_like(builder: Builder, like: Value, number: float) -> Value:
     if like.structure is Structure.TENSOR:
         return builder.full_like(like, number)
     if like.structure is Structure.SEQUENCE:
-        result = for_each(builder, [like], lambda inner, parts: full_like(inner, parts[0], number))
+        purpose = ZEROS if number == 0 else ""
+        result = for_each(
+            builder, [like], lambda inner, parts: full_like(inner, parts[0], number), purpose=purpose
+        )
         return builder.assume_like(result, like)
     filled = if_present(
         builder, [like], lambda inner, parts: inner.op("Optional", full_like(inner, parts[0], number))
@@ -47,7 +53,7 @@ def total(builder: Builder, terms: Sequence[Value]) -> Value:
     if structure is Structure.TENSOR:
         return reduce(lambda a, b: a + b, terms)
     if structure is Structure.SEQUENCE:
-        return for_each(builder, terms, total)
+        return for_each(builder, terms, total, purpose=SUM)
     return if_present(builder, terms, lambda inner, parts: inner.op("Optional", total(inner, parts)))
 
 
@@ -67,6 +73,7 @@ def for_each(
     sequences: Sequence[Value],
     write: Callable[[Builder, Sequence[Value]], Value],
     like: Value | None = None,
+    purpose: str = "",
 ) -> Value:
     """The sequence of what ``write`` makes of the first tensors, the second ones, ... of ``sequences``.
 
@@ -82,7 +89,8 @@ def for_each(
 
     start = empty_sequence(builder, sequences[0] if like is None else like)
     start.shape = sequences[0].shape if like is None else None
-    (result,) = repeat(builder, builder.op("SequenceLength", sequences[0]), [start], sequences, step)
+    count = builder.op("SequenceLength", sequences[0])
+    (result,) = repeat(builder, count, [start], sequences, step, purpose)
     return result
 
 
@@ -126,7 +134,12 @@ def replaced(builder: Builder, sequence: Value, index: Value, tensor: Value) -> 
 
 
 def repeat(
-    builder: Builder, count: Value, states: Sequence[Value], captured: Sequence[Value], step: Step
+    builder: Builder,
+    count: Value,
+    states: Sequence[Value],
+    captured: Sequence[Value],
+    step: Step,
+    purpose: str = "",
 ) -> tuple[Value, ...]:
     """Write a Loop of ``count`` iterations.
 
@@ -136,6 +149,7 @@ def repeat(
         states: What is carried from one iteration to the next, at the start.
         captured: What the body reads from outside.
         step: Writes the body with a builder of its own.
+        purpose: See `Body`.
 
     Returns:
         The states after the last iteration.
@@ -154,6 +168,7 @@ def repeat(
         captured=tuple(value.name for value in formal),
         operators=tuple(inner.operators),
         types={value.name: value.info.plain for value in values},
+        purpose=purpose,
     )
     go = builder.constant(np.bool_(True))
     names = [value.name for value in (count, go, *states, *captured)]

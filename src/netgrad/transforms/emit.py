@@ -16,6 +16,7 @@ from netgrad.onnx.edit import CONSTANT_MARK, DERIVED
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.provenance import Provenance, record
 from netgrad.onnx.rules.source import OnnxRules
+from netgrad.onnx.sequence_sums import add_to_single_tensors
 from netgrad.onnx.view import TensorInfo, all_names
 
 
@@ -184,9 +185,11 @@ def emit_all(
     provenance: Callable[[int], Provenance | None],
 ) -> None:
     """Write the operators that contribute to ``wanted``; ``provenance`` maps an index to its note."""
-    emitter.reserve(name for op in operators for name in op.outputs)
-    for index in live(operators, wanted):
-        emitter.emit(operators[index], provenance(index))
+    shortened = add_to_single_tensors(operators, wanted, emitter.values)
+    final = [op for op, _ in shortened]
+    emitter.reserve(name for op in final for name in op.outputs)
+    for index in live(final, wanted):
+        emitter.emit(final[index], provenance(shortened[index][1]))
 
 
 def provenance_of_backward(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import parser
 
@@ -10,6 +11,14 @@ from netgrad.core.errors import NetgradWarning, UnsupportedOperatorError
 from netgrad.runtime.session import run
 from netgrad.transforms.grad import grad
 from tests.onnx.rules.graphs import HEAD, Model, check_gradient, check_second_order
+from tests.onnx.rules.table import (
+    TOLERANCE,
+    central_differences,
+    disagreement,
+    gradient_model,
+    run_gradient,
+    runner,
+)
 
 _CONSTRUCT = """
 g (double[3,2] x, double[1,2] w, int64 p) => (double[A,2] y, double[B,2] z) {
@@ -341,3 +350,65 @@ def test_a_scan_that_reads_a_sequence_is_refused() -> None:
     }"""
     with pytest.raises(UnsupportedOperatorError, match=r"Scan.*reads 's', a sequence, whose gradient"):
         grad(parser.parse_model(HEAD + text), wrt="x", of="y")
+
+
+_READS = """
+g (double[N,2] x, int64 p, int64 q) => (double[1,2] y, double[A,2] z) {
+  h = Sin(x)
+  s = SplitToSequence<axis = 0>(h)
+  a = SequenceAt(s, p)
+  b = SequenceAt(s, q)
+  c = SequenceAt(s, p)
+  d = Mul(a, b)
+  y = Mul(d, c)
+  j = ConcatFromSequence<axis = 0>(s)
+  z = Exp(j)
+}"""
+
+
+def _loops(model: ir.Model, operator: str) -> int:
+    """Number of loops that have such an operator inside."""
+    loops = [node for graph in model.graphs() for node in graph if node.op_type == "Loop"]
+    return sum(any(n.op_type == operator for n in node.attributes["body"].as_graph()) for node in loops)
+
+
+@pytest.mark.parametrize("accumulation", ["sum", "running", "fused", "auto"])
+@pytest.mark.parametrize("whole", [True, False], ids=["and_the_whole", "only"])
+def test_reads_of_single_tensors_are_added_to_these(accumulation: str, whole: bool) -> None:
+    """Nothing is added tensor by tensor: a Loop only makes zeros to add to, where nothing else reads all."""
+    model = parser.parse_model(HEAD + _READS)
+    point = {"x": np.array([[0.5, -1.0], [2.0, 0.25], [1.5, -0.75]]), "p": np.array(-1), "q": np.array(1)}
+    run_forward = runner(model)
+    outputs = run_forward(point)
+    of = ["y", "z"] if whole else ["y"]
+    cotangents = {name: np.cos(np.arange(outputs[name].size)).reshape(outputs[name].shape) for name in of}
+    want = central_differences(run_forward, point, cotangents, ["x"])
+    gradient = gradient_model(model, ["x"], of, accumulation=accumulation)
+    got = run_gradient(gradient, point, cotangents, "float64")
+    assert not disagreement(want["x"], got["x"], TOLERANCE["float64"])
+    assert _loops(gradient.model, "Add") == 0
+    assert _loops(gradient.model, "ConstantOfShape") == (not whole)
+
+
+def test_a_gradient_that_is_asked_for_itself_is_not_added_to() -> None:
+    """The gradient by t, zeros but for one tensor, is also a term of that by s."""
+    text = """
+    g (seq(double[N,2]) s, int64 p) => (double[A,2] y) {
+      t = Identity(s) a = SequenceAt(t, p) b = SequenceAt(s, p) c = Mul(a, b) y = Exp(c) }"""
+    x, other = _lists(2, 3)
+    got = run(
+        grad(parser.parse_model(HEAD + text), wrt=["s", "t"], of="y"), {"s": [other, x], "p": np.array(1)}
+    )
+    _same(got["t_grad"], [np.zeros((3, 2)), np.exp(x * x) * x])
+    _same(got["s_grad"], [np.zeros((3, 2)), np.exp(x * x) * 2 * x])
+
+
+def test_a_list_that_only_grows_is_not_saved() -> None:
+    model = next(model for model in MODELS if model.note == "Loop reads what it carries 3")
+    forward, backward = (
+        node for node in grad(model.build(), wrt="x", of="y").graph if node.op_type == "Loop"
+    )
+    # no history, and the forward loop does not run again: its only output is the list
+    assert len(forward.outputs) == 2
+    assert forward.outputs[1].type == ir.TensorType(ir.DataType.INT64)  # the iterations are counted
+    assert forward.outputs[0] in backward.inputs

@@ -12,7 +12,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.saving import SavedState, saved_states
+from netgrad.onnx.rules.saving import GrowingList, SavedState, appended_to, saved_states
 from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, sum_type, write, zero_sum
 from netgrad.onnx.sequences import zeros_like
 from netgrad.onnx.view import TensorInfo
@@ -36,7 +36,7 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     reads = Reads(op)
     draft = Draft(op, body, reads)
     last = reads.add("last", None, index_type())
-    places = {j: SavedState(reads, j, parts.info(name)) for j, name in enumerate(parts.state_inputs)}
+    places = {j: _place(parts, reads, j) for j in range(parts.states)}
     stacked = {
         k: reads.add(f"cotangents_{k}", cotangent)
         for k, cotangent in enumerate(dy)
@@ -74,10 +74,19 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
 
     _, read = draft.finish()
     length_of = next((op.optional_output(k) for k in range(parts.states, len(op.outputs))), None)
-    saving = [j for j, place_of in places.items() if not read.isdisjoint(place_of.names)]
-    saved = saved_states(parts, saving, counted=length_of is None)
-    for j in saving:
-        places[j].fill(saved.states[j])
+    grown: list[int] = []
+    saving: dict[int, SavedState] = {}
+    for j, before in places.items():
+        if isinstance(before, SavedState):
+            if not read.isdisjoint(before.names):
+                saving[j] = before
+        elif before.name in read:
+            grown.append(j)
+            draft.input(before.name, parts.info(parts.state_inputs[j]))
+            draft.outputs.append(parts.state_inputs[j])
+    saved = saved_states(parts, list(saving), counted=length_of is None)
+    for j, before in saving.items():
+        before.fill(saved.states[j])
     counted = saved.count or length_of
     assert counted is not None, "the iterations are counted, by what is stacked or by themselves"
     trips = b.op("Gather", b.op("Shape", counted), b.constant(np.int64(0)), axis=0)
@@ -89,17 +98,27 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         final = op.optional_output(j) or op.required(_FIRST + j)
         initial.append(zeros_like(b, final) if cotangent is None else cotangent)
     initial += [zero_sum(op, k) for k in captured]
+    initial += [value for j in grown if (value := op.optional_output(j)) is not None]
     infos = [op.required(_FIRST + j).info.plain for j in states]
     infos += [sum_type(op.required(k).info) for k in captured]
+    infos += [parts.info(parts.state_inputs[j]) for j in grown]
     explicit = [trips, b.constant(np.bool_(True)), *initial]
     results = write(op, "Loop", explicit, {"body": draft}, reads, infos)
     contributions: list[Value | None] = [None] * len(op.inputs)
-    for k, result in zip([*(_FIRST + j for j in states), *captured], results, strict=True):
+    for k, result in zip([*(_FIRST + j for j in states), *captured], results, strict=False):
         contributions[k] = b.assume_like(result, op.required(k))
     for j in range(parts.states):
         if op.wants(_FIRST + j) and contributions[_FIRST + j] is None:
             contributions[_FIRST + j] = zeros_like(b, op.required(_FIRST + j))
     return contributions
+
+
+def _place(parts: Repetition, reads: Reads, j: int) -> SavedState | GrowingList:
+    """Where the gradient finds state ``j`` before each iteration."""
+    info, appended = parts.info(parts.state_inputs[j]), appended_to(parts, j)
+    if appended is None or parts.op.optional_output(j) is None:
+        return SavedState(reads, j, info)
+    return GrowingList(reads, j, info, appended)
 
 
 def _parts(op: RuleContext) -> Repetition:

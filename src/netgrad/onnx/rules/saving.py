@@ -2,7 +2,8 @@
 
 A tensor is stacked: the forward operator hands it out as scan output. Sequences cannot be stacked, nor put
 into one another; so all tensors of all of them are put one behind the other into one sequence, the history,
-which is carried besides, and what is stacked is where each begins in it and how many tensors it has.
+which is carried besides, and what is stacked is where each begins in it and how many tensors it has. A list
+to which every iteration appends needs none of that: backwards, its last tensors are erased.
 """
 
 from __future__ import annotations
@@ -49,6 +50,41 @@ class SavedState:
     def fill(self, values: Sequence[Value]) -> None:
         """Say what outside of the draft it reads."""
         self._reads.names.update(zip(self.names, values, strict=True))
+
+
+class GrowingList:
+    """A sequence to which every iteration appends equally many tensors, carried backwards by a gradient.
+
+    Attributes:
+        name: Formal name, in the body of the gradient, of the sequence after the iteration.
+    """
+
+    def __init__(self, reads: Reads, position: int, info: TensorInfo, appended: int) -> None:
+        self.name = reads.fresh(f"grown_{position}")
+        self._info = info
+        self._appended = appended
+
+    def define(self, draft: Draft, name: str, place: Value) -> None:
+        """Give ``name`` in the draft the value before the iteration."""
+        before = draft.builder.value(self.name, self._info)
+        for _ in range(self._appended):
+            before = draft.builder.op("SequenceErase", before)
+        draft.define(name, "Identity", [before])
+
+
+def appended_to(parts: Repetition, j: int) -> int | None:
+    """How many tensors each iteration appends to state ``j``, if that is all it does to it; else None."""
+    if parts.info(parts.state_inputs[j]).structure is not Structure.SEQUENCE:
+        return None
+    writers = {name: op for op in parts.body.operators for name in op.outputs}
+    name, count = parts.state_outputs[j], 0
+    while name != parts.state_inputs[j]:
+        writer = writers.get(name)
+        if writer is None or writer.type not in ("Identity", "SequenceInsert") or any(writer.inputs[2:]):
+            return None
+        count += writer.type == "SequenceInsert"
+        name = writer.inputs[0]
+    return count
 
 
 @dataclass(frozen=True)

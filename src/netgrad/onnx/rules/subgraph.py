@@ -22,6 +22,7 @@ from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
+from netgrad.onnx.sequence_sums import add_to_single_tensors
 from netgrad.onnx.sequences import total as sum_of
 from netgrad.onnx.sequences import zeros_like
 from netgrad.onnx.view import Structure, TensorInfo
@@ -165,7 +166,9 @@ class Draft:
     def finish(self) -> tuple[list[Operator], set[str]]:
         """The operators that its outputs need, and all names that these and the outputs read."""
         self._flush()
-        kept = [self._operators[index] for index in live(self._operators, self.outputs)]
+        shortened = add_to_single_tensors(self._operators, self.outputs, self._reads.taken)
+        operators = [op for op, _ in shortened]
+        kept = [operators[index] for index in live(operators, self.outputs)]
         read = {name for op in kept for name in op.inputs if name}
         return kept, read | set(self.outputs)
 
