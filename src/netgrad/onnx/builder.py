@@ -261,6 +261,16 @@ class Builder:
         self.operators.append(Operator(op.type, op.inputs, names, op.attributes, op.domain, name=op.name))
         return results
 
+    def types(self) -> dict[str, TensorInfo]:
+        """What is known of everything that was written, by name."""
+        return {value.name: value.info for values in self._known.values() for value in values}
+
+    def repeated(self, op: Operator, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+        """Write an operator that another builder has written, on operands of this one."""
+        if op.type == "Constant" and not op.domain and set(op.attributes) == {"value"}:
+            return (self.constant(op.attributes["value"].numpy()),)
+        return self.ops(op.type, *inputs, outputs=len(op.outputs), domain=op.domain, **op.attributes)
+
     def cast(self, x: Value, dtype: ir.DataType) -> Value:
         """``x`` with elements of type ``dtype``; ``x`` itself if it has them already."""
         return x if x.dtype == dtype else self.op("Cast", x, to=int(dtype))

@@ -59,7 +59,7 @@ def _info(proto: onnx.TypeProto | None) -> TensorInfo:
     return TensorInfo(dtype, tuple(dims), structure=structure)
 
 
-def _attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
+def attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
     """An attribute as ONNX writes it. Numbers and lists of them go the short way: there are many."""
     plain = value[0] if isinstance(value, list | tuple) and value else value
     if isinstance(plain, int | float | str):
@@ -99,7 +99,7 @@ def infer_node(
     node.input.extend(names)
     node.output.extend(f"o{k}" for k in range(outputs))
     for name, value in attributes.items():
-        node.attribute.append(_attribute_proto(name, value))
+        node.attribute.append(attribute_proto(name, value))
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for name, info in zip(names, inputs, strict=True):

@@ -80,14 +80,15 @@ def _pow(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     if "exponent" not in op.attributes:
         raise Refusal("Pow needs the argument 'exponent' or a second input")
     exponent = float(op.attributes["exponent"])
-    if op.inputs[0] != op.outputs[0]:
+    if op.inputs[0] != op.outputs[0] or exponent % 2 == 0:
         power = f"Pow(I0)->(D0){{exponent={exponent - 1!r}}}"
         text = f"{power}; Mul(D0,G0)->(D0); Scale(D0)->(D0){{scale={exponent!r}}}"
-    elif exponent:
-        power = f"Pow(O0)->(D0){{exponent={(exponent - 1) / exponent!r}}}"
-        text = f"{power}; Mul(D0,G0)->(D0); Scale(D0)->(D0){{scale={exponent!r}}}"
     else:
-        raise Refusal("Pow in place with the exponent 0 forgets its input")
+        # The output tells the input if that is positive; and its size, which is enough, if the power is odd.
+        text = f"Pow(O0)->(D0){{exponent={(exponent - 1) / exponent!r}}}"
+        if exponent % 2 == 1:
+            text = f"Abs(O0)->(D0); Pow(D0)->(D0){{exponent={(exponent - 1) / exponent!r}}}"
+        text += f"; Mul(D0,G0)->(D0); Scale(D0)->(D0){{scale={exponent!r}}}"
     return Line(text, copies_arguments=False)
 
 

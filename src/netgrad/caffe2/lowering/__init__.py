@@ -1,0 +1,10 @@
+"""Caffe2's operators, forward and gradient, written in ONNX's."""
+
+from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registered
+    activations,
+    arithmetic,
+    fills,
+    layers,
+    losses,
+    shapes,
+)

@@ -1,0 +1,172 @@
+"""Elementwise operators of several operands, with Caffe2's two kinds of broadcasting, and their gradients."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.onnx.broadcast import unbroadcast
+from netgrad.onnx.builder import Builder, Value
+
+_OPERATORS = {
+    "Add": "Add",
+    "And": "And",
+    "BitwiseAnd": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor",
+    "Div": "Div",
+    "EQ": "Equal",
+    "GE": "GreaterOrEqual",
+    "GT": "Greater",
+    "LE": "LessOrEqual",
+    "LT": "Less",
+    "Mul": "Mul",
+    "NE": "Equal",
+    "Or": "Or",
+    "Sub": "Sub",
+    "Xor": "Xor",
+}
+
+
+def _axis(c: Context, a: Value, b: Value) -> int:
+    """Where the dims of ``b`` lie among those of ``a``, with the old broadcasting."""
+    name = c.argument("axis_str", "")
+    if name:
+        return c.argument("order", "NCHW").index(name)
+    axis = c.argument("axis", -1)
+    return c.rank(a) - c.rank(b) if axis == -1 else axis
+
+
+def aligned(c: Context, builder: Builder, a: Value, b: Value) -> Value:
+    """``b`` with dims of size 1 behind it, so that ONNX broadcasts it as Caffe2 does.
+
+    With ``broadcast=1`` its shape is a run of the dims of ``a`` from ``axis`` on, by default the last ones.
+    """
+    if not c.argument("broadcast", False) or c.rank(b) == 0:
+        return b
+    behind = c.rank(a) - c.rank(b) - _axis(c, a, b)
+    if behind < 0:
+        raise c.refused(f"{b.name} has more dims than are left from the axis on")
+    first = c.rank(b)
+    return builder.unsqueeze(b, range(first, first + behind))
+
+
+@lowers(*_OPERATORS)
+def _elementwise(c: Context, a: Value, b: Value) -> Value:
+    result = c.b.op(_OPERATORS[c.definition.type], a, aligned(c, c.b, a, b))
+    return c.b.op("Not", result) if c.definition.type == "NE" else result
+
+
+@lowers("AddGradient", "SubGradient", "MulGradient", "DivGradient")
+def _elementwise_gradient(c: Context, dy: Value, a: Value, b: Value, *_: Value) -> list[Value]:
+    type_ = c.definition.type.removesuffix("Gradient")
+
+    def write(builder: Builder, given: list[Value]) -> list[Value]:
+        return [builder.op(type_, given[0], aligned(c, builder, given[0], given[1]))]
+
+    return gradients(c.b, write, [a, b], [dy])
+
+
+@lowers("SumReduceLike")
+def _sum_reduce_like(c: Context, x: Value, like: Value) -> Value:
+    """The sum over the dims that the old broadcasting has added."""
+    if c.rank(like) == 0:
+        return c.b.reduce_sum(x, range(c.rank(x)))
+    axis = _axis(c, x, like)
+    rest = [k for k in range(c.rank(x)) if not axis <= k < axis + c.rank(like)]
+    return unbroadcast(c.b, c.b.reduce_sum(x, rest), like)
+
+
+# ---- any number of operands --------------------------------------------------------------------------
+
+
+@lowers("Sum", "Max", "Min", "Mean")
+def _variadic(c: Context, *terms: Value) -> Value:
+    if len(terms) == 1:
+        return c.b.op("Identity", terms[0])
+    return c.b.op(c.definition.type, *terms)
+
+
+@lowers("MaxGradient", "MinGradient")
+def _extreme_gradient(c: Context, y: Value, dy: Value, *terms: Value) -> list[Value]:
+    """Every operand that equals the result gets the whole gradient, as in the original."""
+    return [c.b.where(term.equals(y), dy, 0.0) for term in terms]
+
+
+@lowers("MeanGradient")
+def _mean_gradient(c: Context, dy: Value) -> list[Value]:
+    return [dy * (1.0 / c.outputs)] * c.outputs
+
+
+@lowers("WeightedSum")
+def _weighted_sum(c: Context, *operands: Value) -> Value:
+    terms = [
+        x if weight is None else x * c.b.cast(_scalar(c, weight), x.dtype or ir.DataType.FLOAT)
+        for x, weight in zip(operands[::2], operands[1::2], strict=True)
+    ]
+    return terms[0] if len(terms) == 1 else c.b.op("Sum", *terms)
+
+
+@lowers("WeightedSumGradient")
+def _weighted_sum_gradient(c: Context, dy: Value, *operands: Value) -> list[Value]:
+    by_terms = [dy * _scalar(c, weight) for weight in operands[1::2]]
+    if not c.argument("grad_on_w", False):
+        return by_terms
+    axes = range(c.rank(dy))
+    sums = [c.b.reduce_sum(dy * x, axes) for x in operands[::2]]
+    return by_terms + [
+        c.b.reshape_like(total, weight) for total, weight in zip(sums, operands[1::2], strict=True)
+    ]
+
+
+def _scalar(c: Context, weight: Value) -> Value:
+    return weight if c.rank(weight) == 0 else c.b.reshape(weight, [])
+
+
+@lowers("Pow")
+def _pow(c: Context, x: Value, exponent: Value | None = None) -> Value:
+    if exponent is not None:
+        return c.b.op("Pow", x, aligned(c, c.b, x, exponent))
+    if not c.has("exponent"):
+        raise c.refused("the argument 'exponent' is missing")
+    return x ** c.argument("exponent", 0.0)
+
+
+@lowers("PRelu")
+def _prelu(c: Context, x: Value, slope: Value) -> Value:
+    return c.b.op("PRelu", x, _per_channel(c, c.b, x, slope))
+
+
+@lowers("PReluGradient")
+def _prelu_gradient(c: Context, y: Value, dy: Value, x: Value, slope: Value) -> list[Value]:
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        return [b.op("PRelu", given[0], _per_channel(c, b, given[0], given[1]))]
+
+    return gradients(c.b, write, [x, slope], [dy])
+
+
+def _per_channel(c: Context, b: Builder, x: Value, slope: Value) -> Value:
+    """A slope per channel with dims behind it; one slope for all as it is."""
+    if slope.static_shape == (1,) or c.argument("order", "NCHW") == "NHWC":
+        return slope
+    c.static(slope, 0)
+    return b.unsqueeze(slope, range(1, c.rank(x) - 1)) if c.rank(x) > 2 else slope
+
+
+@lowers("Where")
+def _where(c: Context, condition: Value, yes: Value, no: Value) -> Value:
+    if c.argument("broadcast_on_rows", False):
+        condition = c.b.unsqueeze(condition, range(1, c.rank(yes)))
+    return c.b.op("Where", condition, yes, no)
+
+
+@lowers("RowMul")
+def _row_mul(c: Context, matrix: Value, weights: Value) -> Value:
+    return matrix * c.b.unsqueeze(c.b.reshape(weights, [-1]), range(1, c.rank(matrix)))
+
+
+@lowers("ReduceTailSum")
+def _reduce_tail_sum(c: Context, x: Value) -> Value:
+    return c.b.reduce_sum(x, range(1, c.rank(x)))

@@ -1,0 +1,130 @@
+"""What a lowering sees of the operator that it writes in ONNX."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import onnx_ir as ir
+
+from netgrad.caffe2.arguments import value_of
+from netgrad.caffe2.caffe2_pb2 import OperatorDef, TensorProto
+from netgrad.core import UnsupportedOperatorError
+from netgrad.core.errors import MissingRule
+from netgrad.onnx.builder import Builder, Value
+
+_T = TypeVar("_T", int, float, str, bool)
+
+ELEMENT_TYPES: dict[int, ir.DataType] = {
+    TensorProto.FLOAT: ir.DataType.FLOAT,
+    TensorProto.INT32: ir.DataType.INT32,
+    TensorProto.BYTE: ir.DataType.UINT8,
+    TensorProto.STRING: ir.DataType.STRING,
+    TensorProto.BOOL: ir.DataType.BOOL,
+    TensorProto.UINT8: ir.DataType.UINT8,
+    TensorProto.INT8: ir.DataType.INT8,
+    TensorProto.UINT16: ir.DataType.UINT16,
+    TensorProto.INT16: ir.DataType.INT16,
+    TensorProto.INT64: ir.DataType.INT64,
+    TensorProto.FLOAT16: ir.DataType.FLOAT16,
+    TensorProto.DOUBLE: ir.DataType.DOUBLE,
+}
+"""Caffe2's element types in ONNX."""
+
+
+class StaticShapeNeededError(Exception):
+    """A lowering needs dims that are unknown before the net runs; the net is lowered again with all dims."""
+
+
+class Context:
+    """One operator that is being lowered.
+
+    Attributes:
+        definition: The operator.
+        b: The builder that it is written with.
+    """
+
+    def __init__(self, definition: OperatorDef, builder: Builder) -> None:
+        self.definition = definition
+        self.b = builder
+        self._arguments = {argument.name: value_of(argument) for argument in definition.arg}
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the operator has."""
+        return len(self.definition.output)
+
+    def has(self, name: str) -> bool:
+        """Whether an argument is given."""
+        return name in self._arguments
+
+    def argument(self, name: str, default: _T) -> _T:
+        """The value of an argument, which must be of the kind of ``default``.
+
+        Raises:
+            UnsupportedOperatorError: It is of another kind.
+        """
+        if name not in self._arguments:
+            return default
+        value = self._arguments[name]
+        if isinstance(default, bool):
+            value = bool(value) if isinstance(value, int) else value
+        elif isinstance(default, str) and isinstance(value, bytes):
+            value = value.decode()
+        if type(value) is not type(default):
+            raise self.refused(f"argument '{name}' is {value!r}, and {type(default).__name__} is needed")
+        found: _T = value
+        return found
+
+    def numbers(self, name: str) -> tuple[Any, ...]:
+        """The values of a repeated argument; empty if it isn't given."""
+        value = self._arguments.get(name, ())
+        return value if isinstance(value, tuple) else (value,)
+
+    def static(self, x: Value, axis: int) -> int:
+        """A dim that must be known.
+
+        Raises:
+            StaticShapeNeededError: It is unknown.
+        """
+        dim = x.dim(axis)
+        if not isinstance(dim, int):
+            raise StaticShapeNeededError
+        return dim
+
+    def static_shape(self, x: Value) -> tuple[int, ...]:
+        """A shape that must be known.
+
+        Raises:
+            StaticShapeNeededError: A dim is unknown.
+        """
+        if x.static_shape is None:
+            raise StaticShapeNeededError
+        return x.static_shape
+
+    def rank(self, x: Value) -> int:
+        """The rank of an operand, which is known of every blob."""
+        if x.rank is None:
+            raise StaticShapeNeededError
+        return x.rank
+
+    def axis(self, x: Value, axis: int) -> int:
+        """An axis counted from the front."""
+        return axis + self.rank(x) if axis < 0 else axis
+
+    def flattened(self, x: Value, axis: int) -> Value:
+        """``x`` as a matrix: dims before ``axis`` become rows, the others columns."""
+        if self.rank(x) == 2 and axis == 1:
+            return x
+        return self.b.op("Flatten", x, axis=axis)
+
+    def refused(self, reason: str) -> UnsupportedOperatorError:
+        """The error that says why this form of the operator has no lowering."""
+        from netgrad.caffe2.definitions import to_operator
+
+        operator = to_operator(self.definition)
+        return UnsupportedOperatorError(
+            f"{operator} can't run on ONNX Runtime: {reason}", [MissingRule(operator, 0, reason, ())]
+        )
+
+
+Outputs = "Value | Sequence[Value | None]"

@@ -1,0 +1,109 @@
+"""Fills: blobs that are written from nothing, or in the shape of another."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from netgrad.caffe2.caffe2_pb2 import TensorProto
+from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.core import Operator
+from netgrad.onnx.builder import Value
+
+_GIVEN = {
+    "GivenTensorFill": TensorProto.FLOAT,
+    "GivenTensorDoubleFill": TensorProto.DOUBLE,
+    "GivenTensorIntFill": TensorProto.INT32,
+    "GivenTensorInt64Fill": TensorProto.INT64,
+    "GivenTensorBoolFill": TensorProto.BOOL,
+}
+
+
+def _shape(c: Context, like: Value | None) -> Value:
+    """The shape that a fill has: of the argument, or of a blob, with further dims behind it."""
+    if like is None:
+        return c.b.ints([int(dim) for dim in c.numbers("shape")])
+    is_shape = c.argument("input_as_shape", False)
+    shape = c.b.cast(like, ir.DataType.INT64) if is_shape else c.b.shape_of(like)
+    extra = [int(dim) for dim in c.numbers("extra_shape")]
+    return c.b.concat([shape, c.b.ints(extra)], 0) if extra else shape
+
+
+@lowers(*_GIVEN)
+def _given(c: Context, like: Value | None = None) -> Value:
+    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or _GIVEN[c.definition.type]]
+    content = np.asarray(c.numbers("values")).astype(dtype.numpy())
+    if like is not None:
+        return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
+    return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
+
+
+@lowers("ConstantFill")
+def _constant(c: Context, like: Value | None = None) -> Value:
+    """Of float32 unless ``dtype`` or the kind of ``value`` says otherwise."""
+    kinds = {float: TensorProto.FLOAT, int: TensorProto.INT64, bool: TensorProto.BOOL}
+    value = c.numbers("value")[0] if c.has("value") else 0.0
+    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or (TensorProto.FLOAT if c.has("value") else kinds[float])]
+    if isinstance(value, bytes):
+        raise c.refused("a fill of texts holds no numbers")
+    if like is not None and not c.argument("input_as_shape", False) and not c.has("extra_shape"):
+        if like.dtype is not None and like.is_floating and dtype is ir.DataType.FLOAT:
+            dtype = like.dtype  # start gradients of double nets are double
+        return c.b.assume_like(c.b.fill(c.b.shape_of(like), value, dtype), like)
+    return c.b.fill(_shape(c, like), value, dtype)
+
+
+def _seed(c: Context) -> float | None:
+    option = c.definition.device_option
+    return float(option.random_seed) if option.HasField("random_seed") else None
+
+
+@lowers("UniformFill")
+def _uniform(c: Context, like: Value | None = None) -> Value:
+    return _drawn(c, like, "RandomUniformLike", low=c.argument("min", 0.0), high=c.argument("max", 1.0))
+
+
+@lowers("GaussianFill")
+def _gaussian(c: Context, like: Value | None = None) -> Value:
+    return _drawn(c, like, "RandomNormalLike", mean=c.argument("mean", 0.0), scale=c.argument("std", 1.0))
+
+
+@lowers("XavierFill")
+def _xavier(c: Context, like: Value | None = None) -> Value:
+    """Uniform in ±sqrt(3 / fan), where fan is the number of elements per first dim."""
+    shape = _known_shape(c, like)
+    bound = math.sqrt(3.0 / (math.prod(shape) / shape[0]))
+    return _drawn(c, like, "RandomUniformLike", low=-bound, high=bound)
+
+
+@lowers("MSRAFill")
+def _msra(c: Context, like: Value | None = None) -> Value:
+    """Normal with the deviation sqrt(2 / fan), where fan is the number of elements per second dim."""
+    shape = _known_shape(c, like)
+    return _drawn(c, like, "RandomNormalLike", mean=0.0, scale=math.sqrt(2.0 / (math.prod(shape) / shape[1])))
+
+
+def _known_shape(c: Context, like: Value | None) -> tuple[int, ...]:
+    if like is None:
+        return tuple(int(dim) for dim in c.numbers("shape"))
+    return c.static_shape(like)
+
+
+def _drawn(c: Context, like: Value | None, op_type: str, **range_: float) -> Value:
+    template = c.b.fill(_shape(c, like), 0.0, ir.DataType.FLOAT)
+    seed = _seed(c)
+    attributes = {**range_, "dtype": int(ir.DataType.FLOAT), **({} if seed is None else {"seed": seed})}
+    # Two draws are two operators, though they may look alike.
+    drawn = Operator(op_type, (template.name,), (op_type,), attributes)
+    return c.b.written(drawn, [template.info.plain])[0]
+
+
+@lowers("RangeFill")
+def _range(c: Context, like: Value | None = None) -> Value:
+    shape = _shape(c, like)
+    count = c.b.op("ReduceProd", shape, keepdims=0)
+    numbers = c.b.op("Range", c.b.constant(np.int64(0)), count, c.b.constant(np.int64(1)))
+    return c.b.op("Reshape", c.b.cast(numbers, ir.DataType.FLOAT), shape)

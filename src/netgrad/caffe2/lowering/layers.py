@@ -1,0 +1,430 @@
+"""Layers: products, convolutions, pools, normalization, Dropout; and their gradient operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc, window
+from netgrad.core import Operator
+from netgrad.onnx.builder import Builder, Value
+
+# ---- products ----------------------------------------------------------------------------------------
+
+
+def _matrix(b: Builder, x: Value, axis: int) -> Value:
+    return x if x.rank == 2 and axis == 1 else b.op("Flatten", x, axis=axis)
+
+
+def _fc(c: Context, b: Builder, x: Value, w: Value, bias: Value | None, *, transposed: bool = False) -> Value:
+    """Y = X W^T + b with X as a matrix; Y has the dims of X before the axis, and the rows of W."""
+    axis = c.axis(x, c.argument("axis", 1))
+    weights = _matrix(b, w, c.axis(w, c.argument("axis_w", 1)))
+    rows = _matrix(b, x, axis)
+    product = b.op("Gemm", rows, weights, bias, transB=0 if transposed else 1)
+    if axis == 1:
+        return product
+    front = b.op("Slice", b.shape_of(x), b.ints([0]), b.ints([axis]))
+    columns = b.op("Slice", b.shape_of(product), b.ints([1]), b.ints([2]))
+    return b.assume_shape(
+        b.op("Reshape", product, b.concat([front, columns], 0)),
+        (*(x.shape or ())[:axis], product.dim(1)) if x.shape else None,
+    )
+
+
+@lowers("FC", "FCTransposed")
+def _fully_connected(c: Context, x: Value, w: Value, bias: Value) -> Value:
+    return _fc(c, c.b, x, w, bias, transposed=c.definition.type == "FCTransposed")
+
+
+@lowers("FCGradient", "FCTransposedGradient")
+def _fully_connected_gradient(c: Context, x: Value, w: Value, dy: Value) -> list[Value]:
+    transposed = c.definition.type == "FCTransposedGradient"
+
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        return [_fc(c, b, given[0], given[1], None, transposed=transposed)]
+
+    if c.outputs < 3:
+        (dw,) = gradients(c.b, lambda b, given: write(b, given[::-1]), [w], [dy], [x])
+        return [dw, _all_but_last(c, dy)]
+    dx, dw = gradients(c.b, write, [x, w], [dy])
+    return [dw, _all_but_last(c, dy), dx]
+
+
+def _all_but_last(c: Context, dy: Value) -> Value:
+    return c.b.reduce_sum(dy, range(c.rank(dy) - 1))
+
+
+def _swapped(b: Builder, x: Value, flag: bool) -> Value:
+    rank = x.rank or 2
+    return b.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if flag else x
+
+
+@lowers("MatMul")
+def _matmul(c: Context, left: Value, right: Value, like: Value | None = None) -> Value:
+    a = _swapped(c.b, _matrix(c.b, left, c.argument("axis_a", 1)), c.argument("trans_a", False))
+    b = _swapped(c.b, _matrix(c.b, right, c.argument("axis_b", 1)), c.argument("trans_b", False))
+    product = a @ b
+    return product if like is None else c.b.reshape_like(product, like)
+
+
+@lowers("BatchMatMul")
+def _batch_matmul(c: Context, left: Value, right: Value) -> Value:
+    return _swapped(c.b, left, c.argument("trans_a", False)) @ _swapped(
+        c.b, right, c.argument("trans_b", False)
+    )
+
+
+def _over_rows(b: Builder, x: Value) -> Value:
+    return b.reduce_sum(x, range(1, x.rank or 1))
+
+
+def _dot(b: Builder, given: list[Value]) -> list[Value]:
+    return [_over_rows(b, given[0] * given[1])]
+
+
+def _squared_distance(b: Builder, given: list[Value]) -> list[Value]:
+    difference = given[0] - given[1]
+    return [_over_rows(b, difference * difference) * 0.5]
+
+
+def _distance(b: Builder, given: list[Value]) -> list[Value]:
+    return [_over_rows(b, b.op("Abs", given[0] - given[1]))]
+
+
+def _cosine(b: Builder, given: list[Value]) -> list[Value]:
+    x, y = given
+    least = b.scalar(1e-12, x)
+    norms = [b.op("Max", _over_rows(b, z * z), least) for z in (x, y)]
+    return [_over_rows(b, x * y) / b.op("Sqrt", norms[0] * norms[1])]
+
+
+_ROWWISE = {
+    "DotProduct": _dot,
+    "SquaredL2Distance": _squared_distance,
+    "L1Distance": _distance,
+    "CosineSimilarity": _cosine,
+}
+
+
+@lowers(*_ROWWISE)
+def _rowwise(c: Context, x: Value, y: Value) -> Sequence[Value]:
+    return _ROWWISE[c.definition.type](c.b, [x, y])
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _ROWWISE))
+def _rowwise_gradient(c: Context, x: Value, y: Value, dz: Value) -> list[Value]:
+    return gradients(c.b, _ROWWISE[c.definition.type.removesuffix("Gradient")], [x, y], [dz])
+
+
+def _elementwise_linear(b: Builder, given: list[Value]) -> list[Value]:
+    return [given[0] * given[1] + given[2]]
+
+
+@lowers("ElementwiseLinear")
+def _linear(c: Context, x: Value, w: Value, bias: Value) -> Sequence[Value]:
+    return _elementwise_linear(c.b, [x, w, bias])
+
+
+@lowers("ElementwiseLinearGradient")
+def _linear_gradient(c: Context, dy: Value, x: Value, w: Value) -> list[Value]:
+    return [*gradients(c.b, _elementwise_linear, [x, w, w], [dy])[:2], c.b.reduce_sum(dy, [0])]
+
+
+# ---- convolutions ------------------------------------------------------------------------------------
+
+
+def _conv(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Value:
+    nhwc = is_nhwc(c)
+    image, kernel = channels_first(b, x, nhwc), channels_first(b, w, nhwc)
+    at = window(c, image)
+    if at.ceil:
+        raise c.refused("Caffe's old pooling pads are for pools")
+    result = b.op(
+        "Conv",
+        image,
+        kernel,
+        bias,
+        kernel_shape=at.kernel,
+        strides=at.strides,
+        dilations=at.dilations,
+        pads=at.pads,
+        group=c.argument("group", 1),
+    )
+    return channels_back(b, result, nhwc)
+
+
+def _conv_transpose(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Value:
+    nhwc = is_nhwc(c)
+    image, kernel = channels_first(b, x, nhwc), channels_first(b, w, nhwc)
+    at = window(c, image)
+    dims = c.rank(x) - 2
+    adjust = [int(value) for value in c.numbers("adjs")]
+    if not adjust:
+        adjust = [c.argument(f"adj_{letter}", c.argument("adj", 0)) for letter in "hw"[:dims]]
+    result = b.op(
+        "ConvTranspose",
+        image,
+        kernel,
+        bias,
+        kernel_shape=at.kernel,
+        strides=at.strides,
+        pads=[0] * (2 * dims) if c.argument("legacy_pad", 0) in (1, 2) else at.pads,
+        output_padding=adjust if any(adjust) else None,
+        group=c.argument("group", 1),
+    )
+    return channels_back(b, result, nhwc)
+
+
+_CONVOLUTIONS = {
+    "Conv": _conv,
+    "Conv1D": _conv,
+    "Conv2D": _conv,
+    "Conv3D": _conv,
+    "ConvTranspose": _conv_transpose,
+}
+
+
+@lowers(*_CONVOLUTIONS)
+def _convolution(c: Context, x: Value, w: Value, bias: Value | None = None) -> Value:
+    return _CONVOLUTIONS[c.definition.type](c, c.b, x, w, bias)
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _CONVOLUTIONS))
+def _convolution_gradient(c: Context, x: Value, w: Value, dy: Value) -> list[Value]:
+    """Gradients of the kernel, of the bias unless ``no_bias``, and of the image unless it is left out."""
+    function = _CONVOLUTIONS[c.definition.type.removesuffix("Gradient")]
+
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        return [function(c, b, given[1], given[0], None)]
+
+    if c.argument("no_gradient_to_input", False):
+        found = gradients(c.b, write, [w], [dy], [x])
+    else:
+        found = gradients(c.b, write, [w, x], [dy])
+    if not c.argument("no_bias", False):
+        channels = c.rank(dy) - 1 if is_nhwc(c) else 1
+        found.insert(1, c.b.reduce_sum(dy, [k for k in range(c.rank(dy)) if k != channels]))
+    return found
+
+
+# ---- pools -------------------------------------------------------------------------------------------
+
+
+def _pool(c: Context, b: Builder, x: Value, type_: str) -> Value:
+    nhwc = is_nhwc(c)
+    image = channels_first(b, x, nhwc)
+    at = window(c, image)
+    attributes: dict[str, Any] = {
+        "kernel_shape": at.kernel,
+        "strides": at.strides,
+        "pads": at.pads,
+        "ceil_mode": int(at.ceil),
+    }
+    if type_ == "MaxPool":
+        attributes["dilations"] = at.dilations
+    elif type_ == "LpPool":
+        attributes["p"] = int(c.argument("p", 2.0))
+    return channels_back(b, b.op(type_, image, **attributes), nhwc)
+
+
+_POOLS = {
+    f"{kind}Pool{dims}": f"{kind}Pool" for kind in ("Max", "Average") for dims in ("", "1D", "2D", "3D")
+} | {"LpPool": "LpPool"}
+
+
+@lowers(*_POOLS)
+def _pooling(c: Context, x: Value) -> Value:
+    return _pool(c, c.b, x, _POOLS[c.definition.type])
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _POOLS))
+def _pooling_gradient(c: Context, x: Value, y: Value, dy: Value) -> list[Value]:
+    type_ = _POOLS[c.definition.type.removesuffix("Gradient")]
+    return gradients(c.b, lambda b, given: [_pool(c, b, given[0], type_)], [x], [dy])
+
+
+@lowers("LRN")
+def _lrn(c: Context, x: Value) -> Sequence[Value | None]:
+    return [_local_response(c, c.b, x), None]
+
+
+def _local_response(c: Context, b: Builder, x: Value) -> Value:
+    nhwc = is_nhwc(c)
+    result = b.op(
+        "LRN",
+        channels_first(b, x, nhwc),
+        size=c.argument("size", 0),
+        alpha=c.argument("alpha", 0.0),
+        beta=c.argument("beta", 0.0),
+        bias=c.argument("bias", 1.0),
+    )
+    return channels_back(b, result, nhwc)
+
+
+@lowers("LRNGradient")
+def _lrn_gradient(c: Context, x: Value, y: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_local_response(c, b, given[0])], [x], [dy])
+
+
+# ---- normalization -----------------------------------------------------------------------------------
+
+
+def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    mean = b.reduce_mean(x, axes, keepdims=True)
+    centred = x - mean
+    return mean, b.reduce_mean(centred * centred, axes, keepdims=True)
+
+
+def _channel_axes(c: Context, x: Value) -> tuple[int, list[int]]:
+    channel = c.rank(x) - 1 if is_nhwc(c) else 1
+    return channel, [axis for axis in range(c.rank(x)) if axis != channel]
+
+
+def _spread(c: Context, b: Builder, per_channel: Value, x: Value) -> Value:
+    """A vector of channels with the rank of the image."""
+    return b.unsqueeze(per_channel, _channel_axes(c, x)[1])
+
+
+@lowers("SpatialBN")
+def _spatial_bn(
+    c: Context, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *_: Value
+) -> Sequence[Value]:
+    b, epsilon = c.b, c.argument("epsilon", 1e-5)
+    axes = _channel_axes(c, x)[1]
+    if c.argument("is_test", False):
+        normal = (x - _spread(c, b, mean, x)) / b.op("Sqrt", _spread(c, b, var, x) + epsilon)
+        return [normal * _spread(c, b, scale, x) + _spread(c, b, bias, x)]
+    if c.argument("num_batches", 1) > 1:
+        raise c.refused("statistics over several batches are not kept")
+    batch_mean, batch_var = _moments(b, x, axes)
+    inverse = b.op("Reciprocal", b.op("Sqrt", batch_var + epsilon))
+    y = (x - batch_mean) * inverse * _spread(c, b, scale, x) + _spread(c, b, bias, x)
+    flat_mean, flat_var, saved = (b.squeeze(value, axes) for value in (batch_mean, batch_var, inverse))
+    momentum = c.argument("momentum", 0.9)
+    return [
+        y,
+        mean * momentum + flat_mean * (1.0 - momentum),
+        var * momentum + flat_var * (1.0 - momentum),
+        flat_mean,
+        saved,
+    ]
+
+
+@lowers("SpatialBNGradient")
+def _spatial_bn_gradient(
+    c: Context, x: Value, scale: Value, dy: Value, mean: Value, inverse_or_var: Value
+) -> list[Value]:
+    """With the saved mean and inverse deviation of training, or the running mean and variance of testing."""
+    epsilon = c.argument("epsilon", 1e-5)
+    axes = _channel_axes(c, x)[1]
+    is_test = c.argument("is_test", False)
+
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        image, weight, shift, running_mean, running_var = given
+        if is_test:
+            centred = image - _spread(c, b, running_mean, image)
+            deviation = b.op("Sqrt", _spread(c, b, running_var, image) + epsilon)
+        else:
+            centre, variance = _moments(b, image, axes)
+            centred, deviation = image - centre, b.op("Sqrt", variance + epsilon)
+        return [centred / deviation * _spread(c, b, weight, image) + _spread(c, b, shift, image)]
+
+    return gradients(c.b, write, [x, scale, c.b.zeros_like(scale)], [dy], [mean, inverse_or_var])
+
+
+@lowers("Dropout")
+def _dropout(c: Context, x: Value) -> Sequence[Value | None]:
+    """While training the mask is drawn, and what stays is scaled by 1 / (1 - ratio)."""
+    b = c.b
+    if c.argument("is_test", False):
+        return [b.op("Identity", x), None]
+    ratio = c.argument("ratio", 0.5)
+    option = c.definition.device_option
+    seed = {"seed": float(option.random_seed)} if option.HasField("random_seed") else {}
+    template = b.cast(x, ir.DataType.FLOAT)
+    draw = Operator("RandomUniformLike", (template.name,), ("u",), {"dtype": int(ir.DataType.FLOAT), **seed})
+    mask = b.written(draw, [template.info.plain])[0] >= ratio
+    return [b.where(mask, x * (1.0 / (1.0 - ratio)), 0.0), mask]
+
+
+@lowers("DropoutGrad")
+def _dropout_gradient(c: Context, dy: Value, mask: Value | None = None) -> Value:
+    if mask is None:
+        return c.b.op("Identity", dy)
+    return c.b.where(mask, dy * (1.0 / (1.0 - c.argument("ratio", 0.5))), 0.0)
+
+
+def _layer_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
+    axis = c.axis(given[0], c.argument("axis", 1))
+    axes = list(range(axis, c.rank(given[0])))
+    mean, variance = _moments(b, given[0], axes)
+    deviation = b.op("Sqrt", variance + c.argument("epsilon", 1e-5))
+    normal = (given[0] - mean) / deviation
+    if len(given) > 1:
+        normal = normal * given[1] + given[2]
+    after = axes[1:]
+    return [normal, b.squeeze(mean, after), b.squeeze(deviation, after)]
+
+
+@lowers("LayerNorm")
+def _layer_normalization(c: Context, *given: Value) -> Sequence[Value]:
+    return _layer_norm(c, c.b, list(given))
+
+
+@lowers("LayerNormGradient")
+def _layer_norm_gradient(
+    c: Context, dy: Value, y: Value, mean: Value, deviation: Value, x: Value, gamma: Value | None = None
+) -> list[Value]:
+    if gamma is None:
+        return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], [x], [dy])
+    inputs = [x, gamma, c.b.zeros_like(gamma)]
+    return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], inputs, [dy])
+
+
+def _instance_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
+    x, scale, bias = given
+    nhwc = is_nhwc(c)
+    image = channels_first(b, x, nhwc)
+    axes = list(range(2, c.rank(x)))
+    mean, variance = _moments(b, image, axes)
+    inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
+    weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (scale, bias))
+    normal = (image - mean) * inverse * weight + shift
+    return [channels_back(b, normal, nhwc), b.squeeze(mean, axes), b.squeeze(inverse, axes)]
+
+
+@lowers("InstanceNorm")
+def _instance_normalization(c: Context, x: Value, scale: Value, bias: Value) -> Sequence[Value]:
+    return _instance_norm(c, c.b, [x, scale, bias])
+
+
+@lowers("InstanceNormGradient")
+def _instance_norm_gradient(
+    c: Context, x: Value, scale: Value, bias: Value, dy: Value, *_: Value
+) -> list[Value]:
+    return gradients(c.b, lambda b, given: _instance_norm(c, b, given)[:1], [x, scale, bias], [dy])
+
+
+def _normalize(c: Context, b: Builder, given: list[Value]) -> list[Value]:
+    """Rows of length 1 along the last dim; shorter ones than 1e-12 count as that long."""
+    (x,) = given
+    axis = c.axis(x, c.argument("axis", -1))
+    squares = b.reduce_sum(x * x, [axis], keepdims=True)
+    return [x / b.op("Max", b.op("Sqrt", squares), b.constant(np.asarray(1e-12), x.dtype))]
+
+
+@lowers("Normalize")
+def _normalization(c: Context, x: Value) -> Sequence[Value]:
+    return _normalize(c, c.b, [x])
+
+
+@lowers("NormalizeGradient")
+def _normalize_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: _normalize(c, b, given), [x], [dy])

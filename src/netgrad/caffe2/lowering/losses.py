@@ -1,0 +1,182 @@
+"""Softmax, losses, accuracy, and their gradient operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.onnx.builder import Builder, Value
+
+_LEAST = 1e-20  # probabilities below count as this much
+
+
+def _softmax(c: Context, b: Builder, x: Value) -> Value:
+    """Of the rows of ``x`` as a matrix."""
+    axis = c.axis(x, c.argument("axis", 1))
+    if axis == c.rank(x) - 1:
+        return b.op("Softmax", x, axis=-1)
+    return b.reshape_like(b.op("Softmax", b.op("Flatten", x, axis=axis), axis=-1), x)
+
+
+@lowers("Softmax", "SoftmaxFp16")
+def _softmax_forward(c: Context, x: Value) -> Value:
+    return _softmax(c, c.b, x)
+
+
+@lowers("SoftmaxGradient", "SoftmaxFp16Gradient")
+def _softmax_gradient(c: Context, y: Value, dy: Value) -> Value:
+    axis = c.axis(y, c.argument("axis", 1))
+    axes = list(range(axis, c.rank(y)))
+    return y * (dy - c.b.reduce_sum(dy * y, axes, keepdims=True))
+
+
+def _rows(b: Builder, x: Value, axis: int) -> Value:
+    return x if x.rank == 2 and axis == 1 else b.op("Flatten", x, axis=axis)
+
+
+def _cross_entropies(c: Context, b: Builder, scores: Value, labels: Value, axis: int) -> Value:
+    """The cross entropy of each row."""
+    log_probabilities = b.op("LogSoftmax", _rows(b, scores, axis), axis=-1)
+    if c.argument("label_prob", False):
+        targets = _rows(b, labels, axis)
+        bounded = b.op("Max", log_probabilities, b.scalar(-46.051701859880914, log_probabilities))  # ln 1e-20
+        return -b.reduce_sum(targets * bounded, [1])
+    places = b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1])
+    return -b.squeeze(b.op("GatherElements", log_probabilities, places, axis=1), [1])
+
+
+def _weighted_loss(c: Context, b: Builder, scores: Value, labels: Value, weights: Value | None) -> Value:
+    axis = c.axis(scores, c.argument("axis", 1))
+    entropies = _cross_entropies(c, b, scores, labels, axis)
+    scale = c.argument("scale", 1.0)
+    if weights is None:
+        return b.reduce_mean(entropies, [0]) * scale
+    flat = b.reshape(weights, [-1])
+    total = b.reduce_sum(flat, [0])
+    is_zero = total.equals(0.0)
+    loss = b.reduce_sum(entropies * flat, [0]) / b.where(is_zero, 1.0, total)
+    return b.where(is_zero, 0.0, loss * scale)
+
+
+@lowers("SoftmaxWithLoss")
+def _softmax_with_loss(
+    c: Context, scores: Value, labels: Value, weights: Value | None = None
+) -> Sequence[Value | None]:
+    loss = _weighted_loss(c, c.b, scores, labels, weights)
+    if c.argument("only_loss", False) and c.outputs == 1:
+        return [loss]
+    return [_softmax(c, c.b, scores), loss]
+
+
+@lowers("SoftmaxWithLossGradient")
+def _softmax_with_loss_gradient(c: Context, scores: Value, labels: Value, *rest: Value) -> list[Value]:
+    weights = [rest[0]] if len(rest) > 2 else []
+
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        return [_weighted_loss(c, b, given[0], given[1], given[2] if weights else None)]
+
+    return gradients(c.b, write, [scores], [c.b.reshape(rest[-1], [])], [labels, *weights])
+
+
+def _label_cross_entropy(b: Builder, x: Value, labels: Value) -> Value:
+    places = b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1])
+    chosen = b.squeeze(b.op("GatherElements", x, places, axis=1), [1])
+    return -b.op("Log", b.op("Max", chosen, b.scalar(_LEAST, chosen)))
+
+
+@lowers("LabelCrossEntropy")
+def _label_cross_entropy_forward(c: Context, x: Value, labels: Value) -> Value:
+    return _label_cross_entropy(c.b, x, labels)
+
+
+@lowers("LabelCrossEntropyGradient")
+def _label_cross_entropy_gradient(c: Context, x: Value, labels: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_label_cross_entropy(b, *given)], [x], [dy], [labels])
+
+
+def _cross_entropy(b: Builder, x: Value, labels: Value) -> Value:
+    return -b.reduce_sum(labels * b.op("Log", b.op("Max", x, b.scalar(_LEAST, x))), [1])
+
+
+@lowers("CrossEntropy")
+def _cross_entropy_forward(c: Context, x: Value, labels: Value) -> Value:
+    return _cross_entropy(c.b, x, labels)
+
+
+@lowers("CrossEntropyGradient")
+def _cross_entropy_gradient(c: Context, x: Value, labels: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_cross_entropy(b, *given)], [x], [dy], [labels])
+
+
+def _sigmoid_entropies(b: Builder, scores: Value, targets: Value) -> Value:
+    """max(x, 0) - x t + ln(1 + exp(-|x|)), without overflow."""
+    return b.op("Relu", scores) - scores * targets + b.op("Softplus", -b.op("Abs", scores))
+
+
+@lowers("SigmoidCrossEntropyWithLogits")
+def _sigmoid_cross_entropy(c: Context, scores: Value, targets: Value) -> Value:
+    return c.b.reduce_mean(_sigmoid_entropies(c.b, scores, targets), [c.rank(scores) - 1])
+
+
+@lowers("SigmoidCrossEntropyWithLogitsGradient")
+def _sigmoid_cross_entropy_gradient(c: Context, dy: Value, scores: Value, targets: Value) -> Value:
+    return _sigmoid_slopes(c, dy, scores, targets)
+
+
+@lowers("WeightedSigmoidCrossEntropyWithLogits")
+def _weighted_sigmoid_cross_entropy(c: Context, scores: Value, targets: Value, weights: Value) -> Value:
+    return c.b.reduce_mean(weights * _sigmoid_entropies(c.b, scores, targets), [c.rank(scores) - 1])
+
+
+@lowers("WeightedSigmoidCrossEntropyWithLogitsGradient")
+def _weighted_sigmoid_cross_entropy_gradient(
+    c: Context, dy: Value, scores: Value, targets: Value, weights: Value
+) -> Value:
+    return _sigmoid_slopes(c, dy, scores, targets) * weights
+
+
+def _sigmoid_slopes(c: Context, dy: Value, scores: Value, targets: Value) -> Value:
+    b, last = c.b, c.rank(scores) - 1
+    count = b.cast(b.size_along(scores, [last]), scores.dtype or ir.DataType.FLOAT)
+    return b.unsqueeze(dy, [last]) * (b.op("Sigmoid", scores) - targets) / count
+
+
+@lowers("AveragedLoss")
+def _averaged_loss(c: Context, x: Value) -> Value:
+    return c.b.reduce_mean(x, range(c.rank(x)))
+
+
+@lowers("AveragedLossGradient")
+def _averaged_loss_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
+    axes = range(c.rank(x))
+    return gradients(c.b, lambda b, given: [b.reduce_mean(given[0], axes)], [x], [c.b.reshape(dy, [])])
+
+
+@lowers("Accuracy")
+def _accuracy(c: Context, predictions: Value, labels: Value) -> Value:
+    """The share of rows whose label is among the ``top_k`` largest scores."""
+    b = c.b
+    count = b.ints([c.argument("top_k", 1)])
+    _, best = b.ops("TopK", predictions, count, outputs=2, axis=1)
+    right = best.equals(b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1]))
+    return b.reduce_mean(b.op("ReduceMax", b.cast(right, ir.DataType.FLOAT), b.ints([1]), keepdims=0), [0])
+
+
+def _make_two_class(b: Builder, given: list[Value]) -> list[Value]:
+    column = b.unsqueeze(given[0], [1])
+    return [b.concat([1.0 - column, column], 1)]
+
+
+@lowers("MakeTwoClass")
+def _two_class(c: Context, x: Value) -> Sequence[Value]:
+    return _make_two_class(c.b, [x])
+
+
+@lowers("MakeTwoClassGradient")
+def _two_class_gradient(c: Context, dy: Value) -> Value:
+    first, second = (c.b.squeeze(c.b.slice(dy, 1, k, k + 1), [1]) for k in (0, 1))
+    return second - first

@@ -1,0 +1,105 @@
+"""A list of operators as one ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper
+
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lower
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.infer import attribute_proto
+from netgrad.onnx.view import TensorInfo
+
+OPSET = 23
+_IR_VERSION = 10
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A net as an ONNX model.
+
+    Attributes:
+        model: The model; its inputs and outputs are called ``in:0``, ``out:0``, ...
+        inputs: The blobs that the inputs are, in order.
+        outputs: The blobs that the outputs are, in order.
+    """
+
+    model: onnx.ModelProto
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def lowered(
+    definitions: Sequence[OperatorDef], types: Mapping[str, TensorInfo], wanted: Iterable[str] | None = None
+) -> Lowered:
+    """Write the operators of a net in ONNX.
+
+    Args:
+        definitions: The operators in order. A blob may be written again and again; the model has its last
+            value.
+        types: Element type and shape of each blob that exists before the net runs.
+        wanted: The blobs that become outputs; None for all that an operator writes.
+
+    Raises:
+        UnsupportedOperatorError: An operator has no lowering in its form.
+        StaticShapeNeededError: A lowering needs dims that ``types`` doesn't say.
+        KeyError: An operator reads a blob that isn't there.
+    """
+    builder = Builder(OPSET, "n")
+    values: dict[str, Value] = {}
+    given: dict[str, str] = {}
+    for definition in definitions:
+        for blob in definition.input:
+            if blob not in values:
+                given[blob] = f"in:{len(given)}"
+                values[blob] = builder.value(given[blob], types[blob].plain)
+        results = lower(Context(definition, builder), [values[blob] for blob in definition.input])
+        for blob, value in zip(definition.output, results, strict=False):
+            if value is not None:
+                values[blob] = value
+    written = dict.fromkeys(blob for definition in definitions for blob in definition.output)
+    outputs = [blob for blob in (written if wanted is None else wanted) if blob in values]
+    return Lowered(_model(builder, types, given, outputs, values), tuple(given), tuple(outputs))
+
+
+def _model(
+    builder: Builder,
+    types: Mapping[str, TensorInfo],
+    given: Mapping[str, str],
+    outputs: Sequence[str],
+    values: Mapping[str, Value],
+) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node(
+            operator.type,
+            list(operator.inputs),
+            list(operator.outputs),
+            name=f"{operator.type}_{index}",
+            domain=operator.domain or None,
+        )
+        for index, operator in enumerate(builder.operators)
+    ]
+    for node, operator in zip(nodes, builder.operators, strict=True):
+        node.attribute.extend(attribute_proto(name, value) for name, value in operator.attributes.items())
+    results = []
+    for index, blob in enumerate(outputs):
+        nodes.append(
+            helper.make_node("Identity", [values[blob].name], [f"out:{index}"], name=f"output_{index}")
+        )
+        results.append(_value_info(f"out:{index}", values[blob].info))
+    graph = helper.make_graph(
+        nodes, "net", [_value_info(name, types[blob]) for blob, name in given.items()], results
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION, producer_name="netgrad"
+    )
+
+
+def _value_info(name: str, info: TensorInfo) -> onnx.ValueInfoProto:
+    assert info.dtype is not None, f"the element type of {name} is known"
+    return helper.make_tensor_value_info(name, int(info.dtype), info.shape)

@@ -1,0 +1,41 @@
+"""The registry of lowerings by operator type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.core import InvalidArgumentError
+from netgrad.onnx.builder import Value
+
+Lowering: TypeAlias = "Callable[..., Value | Sequence[Value | None]]"
+"""A function of the context and the operator's inputs (None where left out) that gives its outputs."""
+
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*types: str) -> Callable[[Lowering], Lowering]:
+    """Register the lowering of operator types."""
+
+    def register(function: Lowering) -> Lowering:
+        for type_ in types:
+            if type_ in LOWERINGS:
+                raise InvalidArgumentError(f"there are two lowerings of {type_}")
+            LOWERINGS[type_] = function
+        return function
+
+    return register
+
+
+def lower(context: Context, inputs: Sequence[Value | None]) -> list[Value | None]:
+    """Write one operator.
+
+    Raises:
+        UnsupportedOperatorError: It has no lowering, or not in this form.
+    """
+    function = LOWERINGS.get(context.definition.type)
+    if function is None:
+        raise context.refused("there is no lowering for it")
+    found: Any = function(context, *inputs)
+    return [found] if isinstance(found, Value) else list(found)

@@ -1,0 +1,328 @@
+"""Operators that move elements, look them up or sum them; and their gradient operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.onnx.builder import Builder, Value
+
+# ---- shapes ------------------------------------------------------------------------------------------
+
+
+@lowers("Reshape")
+def _reshape(c: Context, x: Value, shape: Value | None = None) -> Sequence[Value]:
+    target = c.b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
+    result = c.b.op("Reshape", x, c.b.cast(target, ir.DataType.INT64))
+    return [result, c.b.shape_of(x)]
+
+
+@lowers("ResizeLike")
+def _resize_like(c: Context, x: Value, like: Value) -> Value:
+    return c.b.reshape_like(x, like)
+
+
+@lowers("Flatten")
+def _flatten(c: Context, x: Value) -> Value:
+    return c.b.op("Flatten", x, axis=c.argument("axis", 1))
+
+
+@lowers("FlattenToVec")
+def _flatten_to_vector(c: Context, x: Value) -> Value:
+    return c.b.reshape(x, [-1])
+
+
+@lowers("ExpandDims")
+def _expand_dims(c: Context, x: Value) -> Value:
+    return c.b.unsqueeze(x, sorted({int(dim) for dim in c.numbers("dims")}))
+
+
+@lowers("Squeeze")
+def _squeeze(c: Context, x: Value) -> Value:
+    return c.b.squeeze(x, sorted({int(dim) for dim in c.numbers("dims")}))
+
+
+@lowers("Transpose")
+def _transpose(c: Context, x: Value) -> Value:
+    axes = [int(axis) for axis in c.numbers("axes")] or list(range(c.rank(x)))[::-1]
+    return c.b.transpose(x, axes)
+
+
+@lowers("NCHW2NHWC")
+def _channels_last(c: Context, x: Value) -> Value:
+    return c.b.transpose(x, [0, *range(2, c.rank(x)), 1])
+
+
+@lowers("NHWC2NCHW")
+def _channels_second(c: Context, x: Value) -> Value:
+    return c.b.transpose(x, [0, c.rank(x) - 1, *range(1, c.rank(x) - 1)])
+
+
+@lowers("Shape")
+def _shape(c: Context, x: Value) -> Value:
+    axes = [int(axis) for axis in c.numbers("axes")]
+    shape = c.b.shape_of(x)
+    return c.b.op("Gather", shape, c.b.ints(axes), axis=0) if axes else shape
+
+
+@lowers("Size")
+def _size(c: Context, x: Value) -> Value:
+    return c.b.reshape(c.b.size_along(x, range(c.rank(x))), []) if c.rank(x) else c.b.constant(np.int64(1))
+
+
+@lowers("Cast")
+def _cast(c: Context, x: Value) -> Value:
+    number = c.numbers("to")
+    if not number or not isinstance(number[0], int) or number[0] not in ELEMENT_TYPES:
+        raise c.refused(f"the argument 'to' is {number!r}, and the number of an element type is needed")
+    return c.b.cast(x, ELEMENT_TYPES[number[0]])
+
+
+# ---- joining and cutting -----------------------------------------------------------------------------
+
+
+def _join_axis(c: Context, rank: int) -> int:
+    if c.has("axis"):
+        axis = c.argument("axis", 1)
+        return axis + rank if axis < 0 else axis
+    return rank - 1 if c.argument("order", "NCHW") == "NHWC" else 1
+
+
+@lowers("Concat", "DepthConcat")
+def _concat(c: Context, *parts: Value) -> Sequence[Value]:
+    if c.argument("add_axis", False):
+        axis = _join_axis(c, c.rank(parts[0]) + 1)
+        joined = c.b.concat([c.b.unsqueeze(part, [axis]) for part in parts], axis)
+        sizes = c.b.constant(np.ones(len(parts), np.int32))
+        return [joined, sizes]
+    axis = _join_axis(c, c.rank(parts[0]))
+    found = [c.b.slice(c.b.shape_of(part), 0, axis, axis + 1) for part in parts]
+    joined = c.b.op("Identity", parts[0]) if len(parts) == 1 else c.b.concat(parts, axis)
+    return [joined, c.b.cast(c.b.concat(found, 0), ir.DataType.INT32)]
+
+
+@lowers("Split", "DepthSplit")
+def _split(c: Context, x: Value, sizes: Value | None = None) -> Sequence[Value]:
+    axis = _join_axis(c, c.rank(x))
+    stacked = c.argument("add_axis", False)
+    if sizes is not None:
+        listed: Value | None = c.b.cast(sizes, ir.DataType.INT64)
+    elif c.has("split"):
+        listed = c.b.ints([int(size) for size in c.numbers("split")])
+    else:
+        listed = None
+    number = c.outputs if listed is None else None
+    parts = c.b.ops("Split", x, listed, outputs=c.outputs, axis=axis, num_outputs=number)
+    return [c.b.squeeze(part, [axis]) for part in parts] if stacked else parts
+
+
+def _bounds(c: Context, starts: Value | None, ends: Value | None) -> tuple[list[int], list[int]]:
+    found = []
+    for name, value in (("starts", starts), ("ends", ends)):
+        if value is None:
+            found.append([int(number) for number in c.numbers(name)])
+        elif value.constant is not None:
+            found.append([int(number) for number in value.constant])
+        else:
+            raise c.refused(f"{name} are computed, and known ones are needed")
+    return found[0], found[1]
+
+
+def _sliced(b: Builder, x: Value, starts: Sequence[int], ends: Sequence[int]) -> Value:
+    """A negative bound b means dim + 1 + b, so that -1 is the end."""
+    axes = list(range(len(starts)))
+    # ONNX counts -1 as the last element, and cuts bounds that lie outside.
+    first = [start if start >= 0 else start + 1 or 2**62 for start in starts]
+    last = [end if end >= 0 else (2**62 if end == -1 else end + 1) for end in ends]
+    return b.op("Slice", x, b.ints(first), b.ints(last), b.ints(axes))
+
+
+@lowers("Slice")
+def _slice(c: Context, x: Value, starts: Value | None = None, ends: Value | None = None) -> Value:
+    return _sliced(c.b, x, *_bounds(c, starts, ends))
+
+
+@lowers("SliceGradient")
+def _slice_gradient(c: Context, x: Value, *rest: Value) -> list[Value]:
+    starts, ends = (rest[0], rest[1]) if len(rest) > 1 else (None, None)
+    first, last = _bounds(c, starts, ends)
+    return gradients(c.b, lambda b, given: [_sliced(b, given[0], first, last)], [x], [rest[-1]])
+
+
+@lowers("PadImage")
+def _pad_image(c: Context, x: Value) -> Value:
+    return _padded(c, c.b, x)
+
+
+def _padded(c: Context, b: Builder, x: Value) -> Value:
+    sides = [c.argument(f"pad_{side}", c.argument("pad", 0)) for side in "tlbr"]
+    first = 1 if c.argument("order", "NCHW") == "NHWC" else 2
+    pads = [0] * 8
+    pads[first], pads[first + 1], pads[4 + first], pads[5 + first] = sides
+    mode = c.argument("mode", "constant")
+    fill = b.scalar(c.argument("value", 0.0), x) if mode == "constant" else None
+    return b.op("Pad", x, b.ints(pads), fill, mode=mode)
+
+
+@lowers("PadImageGradient")
+def _pad_image_gradient(c: Context, dy: Value) -> list[Value]:
+    sides = [c.argument(f"pad_{side}", c.argument("pad", 0)) for side in "tlbr"]
+    first = 1 if c.argument("order", "NCHW") == "NHWC" else 2
+    inner = c.b.op(
+        "Slice",
+        dy,
+        c.b.ints(sides[:2]),
+        c.b.ints([-side or 2**62 for side in sides[2:]]),
+        c.b.ints([first, first + 1]),
+    )
+    if c.argument("mode", "constant") == "constant":
+        return [inner]
+    # The inner part has the shape of the image that was padded.
+    return gradients(c.b, lambda b, given: [_padded(c, b, given[0])], [inner], [dy])
+
+
+@lowers("Tile")
+def _tile(c: Context, x: Value) -> Value:
+    return _tiled(c, c.b, x)
+
+
+def _tiled(c: Context, b: Builder, x: Value) -> Value:
+    counts = [1] * c.rank(x)
+    counts[c.axis(x, c.argument("axis", 0))] = c.argument("tiles", 1)
+    return b.op("Tile", x, b.ints(counts))
+
+
+@lowers("TileGradient")
+def _tile_gradient(c: Context, dy: Value) -> Value:
+    """The sum over the copies."""
+    axis, tiles = c.axis(dy, c.argument("axis", 0)), c.argument("tiles", 1)
+    parts = c.b.ops("Split", dy, outputs=tiles, axis=axis, num_outputs=tiles)
+    return parts[0] if tiles == 1 else c.b.op("Sum", *parts)
+
+
+# ---- lookups -----------------------------------------------------------------------------------------
+
+
+@lowers("Gather")
+def _gather(c: Context, data: Value, indices: Value) -> Value:
+    return c.b.op("Gather", data, indices, axis=c.argument("axis", 0))
+
+
+@lowers("BatchGather")
+def _batch_gather(c: Context, data: Value, indices: Value) -> Value:
+    return c.b.op("Gather", data, indices, axis=1)
+
+
+@lowers("BatchGatherGradient")
+def _batch_gather_gradient(c: Context, data: Value, indices: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [b.op("Gather", *given, axis=1)], [data], [dy], [indices])
+
+
+@lowers("SparseToDense")
+def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | None = None) -> Value:
+    """Rows added into zeros, with the first dim of ``like`` or of the argument."""
+    if like is not None:
+        rows = c.b.slice(c.b.shape_of(like), 0, 0, 1)
+    elif c.has("output_first_dim"):
+        rows = c.b.ints([c.argument("output_first_dim", 0)])
+    else:
+        largest = c.b.op("ReduceMax", c.b.cast(indices, ir.DataType.INT64), keepdims=0)
+        rows = c.b.reshape(largest + 1, [1])
+    rest = c.b.op("Slice", c.b.shape_of(values), c.b.ints([1]), c.b.ints([2**62]))
+    dtype = values.dtype or ir.DataType.FLOAT
+    zeros = c.b.fill(c.b.concat([rows, rest], 0), 0.0, dtype)
+    if like is not None:
+        zeros = c.b.assume_like(zeros, like)
+    return gradients(c.b, lambda b, given: [b.op("Gather", *given, axis=0)], [zeros], [values], [indices])[0]
+
+
+# ---- sums over dims ----------------------------------------------------------------------------------
+
+
+@lowers("SumElements", "SumSqrElements")
+def _sum_elements(c: Context, x: Value) -> Value:
+    return _summed(c, c.b, x)
+
+
+def _summed(c: Context, b: Builder, x: Value) -> Value:
+    axes = range(c.rank(x))
+    terms = x * x if c.definition.type.startswith("SumSqr") else x
+    return b.reduce_mean(terms, axes) if c.argument("average", False) else b.reduce_sum(terms, axes)
+
+
+@lowers("SumElementsGradient")
+def _sum_elements_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_summed(c, b, given[0])], [x], [c.b.reshape(dy, [])])
+
+
+_REDUCTIONS = {
+    "ReduceSum": "ReduceSum",
+    "ReduceMean": "ReduceMean",
+    "ReduceMax": "ReduceMax",
+    "ReduceMin": "ReduceMin",
+    "ReduceL1": "ReduceL1",
+    "ReduceL2": "ReduceL2",
+}
+
+
+def _reduced(c: Context, b: Builder, x: Value, type_: str) -> Value:
+    axes = [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
+    return b.reduce(type_, x, axes, keepdims=c.argument("keepdims", True))
+
+
+@lowers(*_REDUCTIONS)
+def _reduce(c: Context, x: Value) -> Value:
+    return _reduced(c, c.b, x, _REDUCTIONS[c.definition.type])
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _REDUCTIONS))
+def _reduce_gradient(c: Context, dy: Value, x: Value, y: Value) -> list[Value]:
+    type_ = _REDUCTIONS[c.definition.type.removesuffix("Gradient")]
+    return gradients(c.b, lambda b, given: [_reduced(c, b, given[0], type_)], [x], [dy])
+
+
+_ENDS = {
+    f"Reduce{end}{kind}": (end, f"Reduce{kind}")
+    for end in ("Front", "Back")
+    for kind in ("Sum", "Mean", "Max")
+}
+
+
+def _one_end(c: Context, b: Builder, x: Value, type_: str) -> Value:
+    end, reduction = _ENDS[type_]
+    count = c.argument("num_reduce_dim", 1)
+    axes = range(count) if end == "Front" else range(c.rank(x) - count, c.rank(x))
+    return b.reduce(reduction, x, list(axes), keepdims=False)
+
+
+@lowers(*_ENDS)
+def _reduce_one_end(c: Context, x: Value, lengths: Value | None = None) -> Value:
+    if lengths is not None:
+        raise c.refused("its lengths have no lowering")
+    return _one_end(c, c.b, x, c.definition.type)
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _ENDS))
+def _reduce_one_end_gradient(c: Context, dy: Value, x: Value, *rest: Value) -> list[Value]:
+    type_ = c.definition.type.removesuffix("Gradient")
+    if len(rest) > (1 if type_.endswith("Max") else 0):
+        raise c.refused("its lengths have no lowering")
+    return gradients(c.b, lambda b, given: [_one_end(c, b, given[0], type_)], [x], [dy])
+
+
+# ---- channels ----------------------------------------------------------------------------------------
+
+
+@lowers("ArgMax", "ArgMin")
+def _arg(c: Context, x: Value) -> Value:
+    return c.b.op(
+        c.definition.type,
+        x,
+        axis=c.axis(x, c.argument("axis", -1)),
+        keepdims=int(c.argument("keepdims", True)),
+    )

@@ -1,0 +1,107 @@
+"""Kernels, strides, pads and dilations of convolutions and pools, from their many arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.onnx.builder import Builder, Value
+
+_VALID, _SAME, _CAFFE = 1, 2, 3
+_LETTERS = ("h", "w")
+_SIDES = ("t", "l", "b", "r")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window over the spatial dims of an image.
+
+    Attributes:
+        kernel: Its size along each dim.
+        strides: Its steps.
+        dilations: The distances of its elements.
+        pads: Padding in front along each dim, then behind.
+        ceil: Whether a last window that lies partly outside counts, as old pooling has it.
+    """
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    pads: list[int]
+    ceil: bool = False
+
+
+def is_nhwc(c: Context) -> bool:
+    """Whether channels come last."""
+    order = c.argument("order", "NCHW")
+    if order not in ("NCHW", "NHWC"):
+        raise c.refused(f"order {order!r} is neither NCHW nor NHWC")
+    return order == "NHWC"
+
+
+def channels_first(b: Builder, x: Value, nhwc: bool) -> Value:
+    """An image with its channels behind the batch."""
+    rank = x.rank or 4
+    return b.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if nhwc else x
+
+
+def channels_back(b: Builder, x: Value, nhwc: bool) -> Value:
+    """The opposite of `channels_first`."""
+    rank = x.rank or 4
+    return b.transpose(x, [0, *range(2, rank), 1]) if nhwc else x
+
+
+def _per_dim(c: Context, name: str, dims: int, default: int) -> list[int]:
+    listed = [int(value) for value in c.numbers(f"{name}s")]
+    if listed:
+        return listed
+    if c.has(name):
+        return [c.argument(name, default)] * dims
+    if dims == 2 and any(c.has(f"{name}_{letter}") for letter in _LETTERS):
+        return [c.argument(f"{name}_{letter}", default) for letter in _LETTERS]
+    return [default] * dims
+
+
+def _pads(c: Context, dims: int) -> list[int]:
+    listed = [int(value) for value in c.numbers("pads")]
+    if listed:
+        return listed
+    if dims == 2 and any(c.has(f"pad_{side}") for side in _SIDES):
+        return [c.argument(f"pad_{side}", 0) for side in _SIDES]
+    return [c.argument("pad", 0)] * (2 * dims)
+
+
+def window(c: Context, x: Value) -> Window:
+    """The window of a convolution or pool over ``x``, an image with its channels behind the batch.
+
+    Raises:
+        UnsupportedOperatorError: The arguments say no kernel.
+        StaticShapeNeededError: The padding depends on the size of the image.
+    """
+    dims = c.rank(x) - 2
+    if c.argument("global_pooling", False):
+        kernel = [c.static(x, axis) for axis in range(2, 2 + dims)]
+        return Window(kernel, [1] * dims, [1] * dims, [0] * (2 * dims))
+    kernel = _per_dim(c, "kernel", dims, 0)
+    if not all(kernel):
+        raise c.refused("the arguments give no kernel")
+    strides = _per_dim(c, "stride", dims, 1)
+    dilations = _per_dim(c, "dilation", dims, 1)
+    legacy = c.argument("legacy_pad", 0)
+    if legacy == _VALID:
+        return Window(kernel, strides, dilations, [0] * (2 * dims))
+    if legacy == _SAME:
+        pads = _same_pads(c, x, kernel, strides)
+        return Window(kernel, strides, dilations, pads)
+    return Window(kernel, strides, dilations, _pads(c, dims), ceil=legacy == _CAFFE)
+
+
+def _same_pads(c: Context, x: Value, kernel: list[int], strides: list[int]) -> list[int]:
+    """So much padding that there is an output per stride, the smaller half in front."""
+    front, behind = [], []
+    for axis, (size, stride) in enumerate(zip(kernel, strides, strict=True), start=2):
+        image = c.static(x, axis)
+        total = max(0, (-(-image // stride) - 1) * stride + size - image)
+        front.append(total // 2)
+        behind.append(total - total // 2)
+    return front + behind
