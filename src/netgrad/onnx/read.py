@@ -110,6 +110,12 @@ def _from_proto(proto: onnx.ModelProto, where: str, folder: str) -> onnx_ir.Mode
         _check_texts(function.node, where)
     if proto.graph.sparse_initializer:
         proto = _with_dense_initializers(proto, where)
+    maps = next((value.name for value in proto.graph.input if has_maps(value.type)), None)
+    if maps is not None:
+        raise InvalidModelError(
+            f"{where} takes a map, its input '{maps}', which netgrad cannot read",
+            hint="export the model with a tensor as input",
+        )
     if any(has_maps(value.type) for value in (*proto.graph.output, *proto.graph.value_info)):
         proto = _without_map_types(proto)
     try:

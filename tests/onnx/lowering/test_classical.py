@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.core.errors import InvalidModelError, UnsupportedOperatorError
 from netgrad.onnx.constants import FLOATS
 from netgrad.onnx.lowering.lower import CLASSICAL, lowered_operators
 from netgrad.onnx.prepare import prepare
@@ -368,7 +368,7 @@ def test_gradient_by_input_and_parameters(row: Row, how: str) -> None:
     wrt += [f"node_{parameter}" for parameter in row.parameters]
     of = f"y{row.outputs - 1}"
     proto = _model(row, how)
-    report = check(prepare(proto).model, feeds, wrt=wrt, of=of)
+    report = check(prepare(proto).model, feeds, wrt=wrt, of=of, elements=6)
     assert report.ok, str(report)
     assert [entry.name for entry in report.entries] == wrt
     assert not [str(entry) for entry in report.entries if entry.verdict.value != "agree"]
@@ -574,3 +574,15 @@ def test_a_node_in_a_branch_is_lowered_too() -> None:
         results = _session(gradient).run(names, {"c": np.array(choice), "x": x})
         np.testing.assert_array_equal(results[0], [by_x, by_x])
         np.testing.assert_array_equal(results[1], [by_scale])
+
+
+def test_a_model_that_takes_a_map_is_refused_in_words() -> None:
+    kind = helper.make_map_type_proto(
+        onnx.TensorProto.STRING, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 2])
+    graph = helper.make_graph([node], "graph", [helper.make_value_info("x", kind)], [output])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    with pytest.raises(InvalidModelError, match="takes a map, its input 'x'"):
+        grad(helper.make_model(graph, opset_imports=opsets, ir_version=10), wrt="x")
