@@ -20,6 +20,7 @@ def inline_functions(model: onnx_ir.Model, opaque: Collection[tuple[str, str]] =
     Args:
         model: The model.
         opaque: Domain and name of functions that stay, and whose calls do; what they call is inlined in them.
+            Functions of the same domains that nobody calls stay, too: a rule may write calls of them.
 
     Returns:
         What was done, one readable line each.
@@ -42,14 +43,29 @@ def inline_functions(model: onnx_ir.Model, opaque: Collection[tuple[str, str]] =
         # model.
         function.opset_imports.clear()
         part_outputs(function)
-    calls = inline_calls(model, lambda function: (function.domain, function.name) not in opaque)
-    bodies = [model.graph, *(function.graph for function in model.functions.values())]
-    called = {node.op_identifier() for body in bodies for node in body.all_nodes()}
-    for identifier, function in list(model.functions.items()):
-        if identifier not in called:
-            del model.functions[identifier]
+    domains = {domain for domain, _ in opaque}
+    called = _called(model)
+
+    def inlined(function: onnx_ir.Function) -> bool:
+        spare = function.domain in domains and function.identifier() not in called
+        return not spare and (function.domain, function.name) not in opaque
+
+    calls = inline_calls(model, inlined)
+    for function in model.functions.values():
         function.opset_imports.update(imports[id(function)])
     return [f"inlined {calls} calls of model-local functions"] if calls else []
+
+
+def drop_uncalled(model: onnx_ir.Model) -> None:
+    """Remove the functions that no node is a call of, in place."""
+    called = _called(model)
+    for identifier in [identifier for identifier in model.functions if identifier not in called]:
+        del model.functions[identifier]
+
+
+def _called(model: onnx_ir.Model) -> set[onnx_ir.OperatorIdentifier]:
+    bodies = [model.graph, *(function.graph for function in model.functions.values())]
+    return {node.op_identifier() for body in bodies for node in body.all_nodes()}
 
 
 def inline_calls(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Function], bool]) -> int:

@@ -14,6 +14,7 @@ from netgrad.core.backward import backward_pass
 from netgrad.core.errors import InvalidArgumentError, NetgradWarning
 from netgrad.core.operator import Operator
 from netgrad.core.result import BackwardPass
+from netgrad.onnx.inline import drop_uncalled
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource
@@ -189,6 +190,9 @@ def differentiate(
     outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
     drop_unread(added)
     drop_unread_states(saved)
+    drop_uncalled(prepared.model)
+    for node in graph:
+        imports.setdefault("" if node.domain == "ai.onnx" else node.domain, 1)  # of another set, by a rule
     return Gradient(
         prepared.model,
         outputs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir
 
+from netgrad.onnx.inline import drop_uncalled
 from netgrad.onnx.lowering.lower import TRAINING, check_lowered
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource
@@ -18,8 +19,8 @@ def lower(model: ModelSource) -> onnx_ir.Model:
     is written, and Adagrad, Adam and Momentum. Of ``ai.onnx.ml`` all that compute with real numbers; what
     they held as attributes become initializers ``<node>_<attribute>``. Names of inputs and outputs stay. As
     for every gradient, the default operator set is lifted to version 18 at least, and functions of the model
-    are inlined. `netgrad.grad`, `netgrad.check`, `netgrad.inspect` and `netgrad.training_step` do this by
-    themselves.
+    are inlined, but for those with a rule of yours. `netgrad.grad`, `netgrad.check`, `netgrad.inspect` and
+    `netgrad.training_step` do this by themselves.
 
     Args:
         model: A path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
@@ -43,4 +44,5 @@ def lower_with_account(model: ModelSource) -> tuple[onnx_ir.Model, tuple[str, ..
     for node in prepared.model.graph.all_nodes():
         if node.domain == TRAINING:
             check_lowered(node, "standard operators")
+    drop_uncalled(prepared.model)
     return prepared.model, (*prepared.actions, *actions)

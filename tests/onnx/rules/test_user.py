@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -230,6 +232,55 @@ def test_a_trained_model_keeps_the_function(tmp_path: Path) -> None:
     losses = [float(trainer.step(data)["loss"]) for _ in range(100)]
     assert losses[-1] < 0.001 * losses[0]
     assert trainer.evaluate(data)["loss"] == pytest.approx(losses[-1], abs=1e-4)
+
+
+def test_the_backward_pass_as_a_function_of_the_model() -> None:
+    """Y = X^3 with dX = dY 3 X^2, the latter in a function that nobody calls in the forward pass."""
+    net = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18, "my.domain": 1]> '
+        "g (float[n] x) => (float[n] y) { y = my.domain.Cube (x) } "
+        '<opset_import: ["": 18], domain: "my.domain"> '
+        "Cube (x) => (y) { s = Mul (x, x) y = Mul (s, x) } "
+        '<opset_import: ["": 18], domain: "my.domain"> '
+        "CubeGradient (x, d) => (e) { s = Mul (x, x) t = Mul (s, d) a = Add (t, t) e = Add (a, t) } "
+        '<opset_import: ["": 18], domain: "other.domain"> Unused (x) => (y) { y = Neg (x) }'
+    )
+    x = {"x": np.float32([1, -2, 0.5])}
+    with netgrad.local_rules():
+        netgrad.rule("my.domain", "Cube")(
+            lambda op, dy: op.emit("CubeGradient", op.input, dy, domain="my.domain")
+        )
+        gradient = netgrad.grad(net, wrt="x")
+        assert sorted(f.name for f in gradient.functions.values()) == ["Cube", "CubeGradient"]
+        np.testing.assert_allclose(netgrad.run(gradient, x)["x_grad"], 3 * x["x"] ** 2)
+        twice = netgrad.run(netgrad.grad(gradient, wrt="x", of="x_grad"), x)
+        np.testing.assert_allclose(twice["x_grad_1"], 6 * x["x"])
+        assert netgrad.check(net, x, wrt="x").ok
+    assert not netgrad.grad(net, wrt="x").functions
+
+
+def test_a_rule_writes_an_operator_of_a_set_that_the_model_does_not_import() -> None:
+    net = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[n] x) => (float[n] y) { y = Abs (x) }'
+    )
+    choice = {"Abs": lambda op, dy: op.emit("QuickGelu", dy, domain="com.microsoft", alpha=1.0)}
+    gradient = netgrad.grad(net, wrt="x", gradients=choice)
+    assert gradient.opset_imports["com.microsoft"] == 1
+    result = netgrad.run(gradient, {"x": np.float32([-1, 2])})
+    np.testing.assert_allclose(result["x_grad"], [1 / (1 + np.exp(-1))] * 2, rtol=1e-6)
+
+
+def test_the_built_in_rules_are_known_however_early_one_registers() -> None:
+    code = (
+        "import netgrad\n"
+        "try:\n"
+        "    netgrad.rule('', 'Relu')\n"
+        "except netgrad.InvalidArgumentError as error:\n"
+        "    assert 'netgrad has a rule for Relu itself' in str(error)\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 # ---- registering -----------------------------------------------------------------------------------------

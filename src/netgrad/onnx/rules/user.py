@@ -54,7 +54,9 @@ def rule(
     None where none arrives, and returns one gradient contribution per input; the bare value if only one input
     can have a gradient. Values and cotangents are `netgrad.onnx.builder.Value`: arithmetic on them writes
     ONNX operators, ``op.emit("Cos", x)`` writes any other standard operator. What is written can be
-    differentiated again.
+    differentiated again. ``op.emit("FooGradient", x, dy, domain="my.domain")`` writes a call of another
+    operator, or of a function that the model holds for it; a set that the model does not import is imported
+    at version 1.
 
     A rule holds from then on in the whole process, or inside a `local_rules` block until its end. A function
     of the model with such a name is not taken apart, but differentiated by the rule.
