@@ -45,5 +45,9 @@ parity: $(VENV)/dev
 	$(PIP) install 'torch==2.13.0'
 	$(BIN)/pytest tests/parity
 
+# Real models: fetched into .cache/, differentiated as shipped, held against central differences.
+corpus: $(VENV)/dev
+	$(BIN)/python -m tests.corpus
+
 clean:
 	rm -rf $(VENV) demo-output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -101,7 +101,7 @@ def convolution(*more):
 @pytest.mark.parametrize(
     ("last", "engine"),
     [
-        (node("Erf", "h", "y"), "ONNX reference evaluator"),
+        (node("Asinh", "h", "y"), "ONNX reference evaluator"),
         (node("LogSoftmax", "h", "y", axis=1), "ONNX Runtime, with convolutions as products"),
         (node("LRN", "h", "y", size=3, alpha=0.5), "ONNX Runtime, with convolutions as products"),
         (node("AveragePool", "h", "y", kernel_shape=[2, 3]), "ONNX Runtime, with convolutions as products"),
@@ -122,16 +122,16 @@ def test_where_the_evaluator_deviates_the_model_is_measured_as_it_is():
         {"trip": (7, []), "go": (9, []), "state": (FLOAT, [3])},
         {"go_on": 9, "next": FLOAT},
     ).graph
-    # the evaluator runs a loop without a condition zero times; Erf keeps ONNX Runtime from float64
+    # the evaluator runs a loop without a condition zero times; Asinh keeps ONNX Runtime from float64
     loop = node("Loop", "n c x", "h", body=body)
     loop.input[1] = ""
-    proto = model([loop, node("Erf", "h", "y")], {"x": (FLOAT, [3])}, {"y": FLOAT}, {"n": np.array(2)})
+    proto = model([loop, node("Asinh", "h", "y")], {"x": (FLOAT, [3])}, {"y": FLOAT}, {"n": np.array(2)})
     x = np.array([0.3, -0.5, 0.9], np.float32)
     objective = Objective(proto, {"x": x}, {"y": np.ones(3)}, ["x"])
     assert (objective.precision, objective.engine) == ("the model's own", "ONNX Runtime")
     estimate = objective.element("x", (1,))
     inner = math.sin(math.sin(-0.5))
-    expected = 2 / math.sqrt(math.pi) * math.exp(-(inner**2)) * math.cos(math.sin(-0.5)) * math.cos(-0.5)
+    expected = math.cos(math.sin(-0.5)) * math.cos(-0.5) / math.sqrt(1 + inner**2)
     assert abs(estimate.value - expected) <= estimate.error < 1e-2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ def _model(op_type: str, shape: list[int], kernel: list[int] | None, **attribute
             {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
         ),
         ("GlobalAveragePool", [2, 3, 5, 4], None, {}),
+        ("GlobalMaxPool", [2, 3, 5, 4], None, {}),
         ("LRN", [2, 7, 3, 2], None, {"size": 3, "alpha": 0.3, "beta": 0.6, "bias": 1.5}),
         ("LRN", [2, 7, 3, 2], None, {"size": 5, "alpha": 0.3}),
     ],
@@ -83,6 +85,22 @@ def test_transposed_convolutions(shape: list[int], kernel: list[int], attributes
     tensors = [numpy_helper.from_array(array, name) for array, name in zip(weights, "wb", strict=True)]
     node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], name="node", **attributes)
     _same(node, {"x": rng.normal(size=shape)}, tensors)
+
+
+def test_error_function_to_the_last_digits() -> None:
+    x = np.concatenate([np.linspace(-7, 7, 141), [1e-9, -1e-300, 0.0, 40.0]])
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Erf", ["x"], ["y"], name="node")],
+            "one",
+            [helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["n"])],
+            [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["n"])],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=10,
+    )
+    got = Session(with_double_kernels(to_float64(model))).run({"x": x})["y"]
+    np.testing.assert_allclose(got, [math.erf(number) for number in x], rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("factors", [(2, 3), (1, 4)])
@@ -121,6 +139,45 @@ def _same(
     got = Session(wide).run(feeds)["y"]
     assert got.dtype == np.float64
     assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attributes"),
+    [
+        ([2, 3, 7, 5], [4, 3, 3, 2], {"strides": [1, 1]}),
+        ([2, 4, 8, 7], [6, 2, 3, 3], {"group": 2, "strides": [2, 3], "pads": [1, 0, 2, 1]}),
+        ([1, 3, 9, 8], [3, 1, 2, 3], {"group": 3, "dilations": [2, 3], "pads": [1, 2, 1, 2]}),
+        ([2, 2, 11], [3, 2, 4], {"strides": [3]}),
+    ],
+)
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+def test_sizes_known_only_at_run_time(
+    op_type: str, shape: list[int], kernel: list[int], attributes: dict[str, Any]
+) -> None:
+    """A kernel that is an input, and a branch, of which inference knows little."""
+    rng = np.random.default_rng(8)
+    if op_type == "ConvTranspose":
+        kernel = [shape[1], kernel[1], *kernel[2:]]
+    sizes = kernel if op_type == "ConvTranspose" else [None] * len(kernel)
+    outputs = kernel[0] if op_type == "Conv" else kernel[1] * attributes.get("group", 1)
+    feeds = {"x": rng.normal(size=shape), "w": rng.normal(size=kernel), "b": rng.normal(size=outputs)}
+    node = helper.make_node(op_type, ["x", "w", "b"], ["z"], name="node", **attributes)
+    inner = helper.make_graph([node], "inner", [], [onnx.ValueInfoProto(name="z")])
+    unlike = helper.make_graph(
+        [helper.make_node("Identity", ["b"], ["u"])], "unlike", [], [onnx.ValueInfoProto(name="u")]
+    )
+    choice = helper.make_node("If", ["c"], ["y"], name="if", then_branch=inner, else_branch=unlike)
+    inputs = [helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
+    for name, dims in (("x", [None] * len(shape)), ("w", sizes), ("b", [None])):
+        inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
+    graph = helper.make_graph([choice], "one", inputs, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    chosen = {"c": np.array(True)}
+    want = Session(model).run({**chosen, **{k: v.astype(np.float32) for k, v in feeds.items()}})["y"]
+    got = Session(with_double_kernels(to_float64(model))).run({**chosen, **feeds})["y"]
+    assert got.dtype == np.float64
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
