@@ -11,6 +11,7 @@ from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_default, schema_of
+from netgrad.onnx.rules.precision import widened
 
 if TYPE_CHECKING:
     from netgrad.onnx.rules.source import OnnxRules
@@ -108,6 +109,20 @@ class RuleContext:
     def emit(self, op_type: str, *inputs: Value | None, **attributes: Any) -> Value:
         """Write one standard operator with one output (see `Builder.op`)."""
         return self.builder.op(op_type, *inputs, **attributes)
+
+    def comparable(self) -> tuple[list[Value | None], Value]:
+        """The inputs and the first output, so that they are equal where the operator passes an input on.
+
+        ONNX Runtime computes half precision in float32 and leaves out roundings between operators where it
+        can, so that of an input and the output one may be rounded and the other not. In half precision the
+        operator is written once more, in float32.
+        """
+        wide = [None if value is None else widened(self.builder, value) for value in self.inputs]
+        if all(value is given for value, given in zip(wide, self.inputs, strict=True)):
+            return list(self.inputs), self.output
+        op = self.operator
+        again = self.builder.op(op.type, *wide, domain=op.domain, **op.attributes)
+        return wide, self.builder.assume_like(again, self.output)
 
     def masked(self, condition: Value, dy: Value) -> Value:
         """``dy`` where the boolean ``condition`` holds, else 0.

@@ -112,7 +112,9 @@ def global_max_pool(op: RuleContext, dy: Value) -> Value:
     Kink: elements that tie for the maximum share its gradient equally, as in ReduceMax.
     """
     build, wide = op.builder, widened(op.builder, dy)
-    attained = build.cast(op.input.equals(op.output), op.floating(wide))
+    (x,), y = op.comparable()
+    assert x is not None, "a pool has an input"
+    attained = build.cast(x.equals(y), op.floating(wide))
     axes = list(range(2, op.rank(op.input)))
     return build.assume_like(attained * (wide / build.reduce_sum(attained, axes, keepdims=True)), op.input)
 

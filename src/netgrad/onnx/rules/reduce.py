@@ -150,7 +150,9 @@ def reduce_extremum(op: RuleContext, dy: Value) -> Value:
     ``ReduceMax`` over copies of one value has derivative 1. They are counted in float32 at least.
     """
     builder, dy = op.builder, widened(op.builder, dy)
-    attained = builder.cast(op.input.equals(_kept(op, op.output)), op.floating(dy))
+    (x, *_), y = op.comparable()
+    assert x is not None, "a reduction has an input"
+    attained = builder.cast(x.equals(_kept(op, y)), op.floating(dy))
     return attained * (_kept(op, dy) / _again(op, "ReduceSum", attained))
 
 

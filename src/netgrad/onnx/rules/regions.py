@@ -127,7 +127,9 @@ def max_roi_pool(op: RuleContext, dy: Value) -> tuple[Value, None]:
 
     Source: R. Girshick, "Fast R-CNN", 2015, section 2.1.
     """
-    b, pixels = op.builder, Pixels(op.input)
+    b, ((x, _), y) = op.builder, op.comparable()
+    assert x is not None, "the input is required"
+    pixels = Pixels(x)
     rois = b.cast(op.required(1), ir.DataType.FLOAT)
     bounds = [_bounds(op, rois, axis) for axis in (0, 1)]
     (rows, in_rows), (columns, in_columns) = bounds
@@ -140,7 +142,7 @@ def max_roi_pool(op: RuleContext, dy: Value) -> tuple[Value, None]:
     places = b.op("Reshape", whole, shape, allowzero=1)
     inside = b.unsqueeze(b.op("Reshape", inside, shape, allowzero=1), [3])
 
-    maxima = b.unsqueeze(_by_bin(b, op.output, pixels), [2])
+    maxima = b.unsqueeze(_by_bin(b, y, pixels), [2])
     read = b.op("Gather", pixels.rows(b), places, axis=0)
     attained = b.op("And", read.equals(maxima), inside)
     first = _first(b, b.cast(attained, ir.DataType.INT32), places)

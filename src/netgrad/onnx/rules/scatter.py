@@ -188,7 +188,9 @@ def _multiplied(op: RuleContext, step: _Scatter) -> tuple[Value | None, Value | 
 
 def _selected(op: RuleContext, step: _Scatter) -> tuple[Value | None, Value | None]:
     """Maxima or minima: the result says who won; equal winners share."""
-    b, step = step.b, _widened(step)
+    b, y, step = step.b, step.y, _widened(step)
+    if step.y is not y:  # x and y may differ in a rounding (see `RuleContext.comparable`)
+        step = replace(step, y=step.scatter(step.x, step.updates, op.attribute("reduction")))
     stays, wins = step.x.equals(step.y), step.updates.equals(step.gather(step.y))
     dtype = _dtype(step.x)
     winners = step.scatter(

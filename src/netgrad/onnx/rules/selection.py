@@ -65,9 +65,11 @@ def extreme(op: RuleContext, dy: Value) -> list[Value]:
     add up to dY: Max(X, X) has the derivative 1.
     """
     contributions: list[Value] = []
+    operands, y = op.comparable()
     rest = dy
-    for k in range(len(op.inputs) - 1):
-        taken, rest = _divided(op, op.required(k).equals(op.output), rest)
+    for operand in operands[:-1]:
+        assert operand is not None, "no operand is left out"
+        taken, rest = _divided(op, operand.equals(y), rest)
         contributions.append(taken)
     return [*contributions, rest]
 
@@ -83,13 +85,20 @@ def clip(op: RuleContext, dy: Value) -> list[Value | None]:
     x, low, high = op.input, op.optional(1), op.optional(2)
     contributions: list[Value | None] = [None] * len(op.inputs)
     if op.wants(0):
-        contributions[0] = dy if low is None and high is None else op.masked(x.equals(op.output), dy)
+        contributions[0] = dy if low is None and high is None else op.masked(_passes(op), dy)
     if low is not None and op.wants(1):
         below = x < low
         contributions[1] = op.masked(below if high is None else op.emit("And", below, low <= high), dy)
     if high is not None and op.wants(2):
         contributions[2] = op.masked((x if low is None else op.emit("Max", x, low)) > high, dy)
     return contributions
+
+
+def _passes(op: RuleContext) -> Value:
+    """Whether the first input is the output."""
+    (x, *_), y = op.comparable()
+    assert x is not None, "the first input is required"
+    return x.equals(y)
 
 
 # ---- dropout -----------------------------------------------------------------------------------------
