@@ -18,6 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from netgrad.core.errors import RuntimeFailureError
+from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import load
 from netgrad.onnx.view import FLOATING
 from netgrad.runtime.differences import Objective, Runner, random_direction, widened
@@ -112,7 +113,7 @@ def prove(
         gradient = differentiate(path, wrt=wrt, of=targets, cotangent="input")
         _check(gradient.model)
         if what == "weights":
-            proof.prepared = len(gradient.forward)
+            proof.prepared = count_nodes(prepare(path).model)
             proof.gradient = count_nodes(differentiate(path, of=targets).model)
         _set_parameters(gradient.model, parameters or {})
         worst = 0.0

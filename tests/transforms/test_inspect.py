@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnx
 import pytest
 
 from netgrad.core.errors import InvalidArgumentError
@@ -169,3 +170,57 @@ def test_the_text_is_aligned_and_the_data_is_json():
     assert data["operators"][0]["gradient"] == "rule"
     assert data["parameters"][0]["shape"] == [5, 7]
     assert np.isclose(data["cost"]["gradient"]["flops"], inspection.gradient_cost.flops)
+
+
+def test_operators_in_branches_are_counted_and_are_on_the_path_or_not():
+    """As in models whose whole content is in the branches of one If."""
+    text = """<ir_version: 10, opset_import: ["": 20]>
+        net (float[n, 3] x, bool c) => (float[n, 2] y, float[a, b] unused)
+        <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[3, 2] v = {6, 5, 4, 3, 2, 1}>
+        { y, unused = If (c) <
+            then_branch = one () => (float[n, 2] p, float[n, 3] q) 
+            {
+                h = MatMul(x, w)  p = Tanh(h)  q = Sin(x)
+            },
+            else_branch = two () => (float[n, 2] r, float[n, 3] s) { r = MatMul(x, v)  s = Floor(x) }
+          > }"""
+    inspection = inspect(onnx.parser.parse_model(text), of="y")
+    found = [(info.type, bool(info.inside), info.active) for info in inspection.operators]
+    assert found == [
+        ("If", False, True),
+        ("MatMul", True, True),
+        ("Tanh", True, True),
+        ("Sin", True, False),
+        ("MatMul", True, True),
+        ("Floor", True, False),
+    ]
+    assert inspection.wrt == ("w", "v")
+    assert (inspection.given_nodes, inspection.prepared_nodes) == (6, 6)
+    assert inspection.gradient_nodes is not None
+    assert inspection.gradient_nodes > 8
+    # n counts as 1: two products of 1 x 3 and 3 x 2, Tanh of 2 elements, Sin and Floor of 3
+    assert inspection.forward_cost.flops == 2 * 12 + 2 + 3 + 3
+    assert "all branches, one pass of each loop" in str(inspection)
+
+
+def test_costs_that_are_known_in_part_are_lower_bounds():
+    proto = model(
+        [node("MatMul", "x W", "h"), node("Reshape", "h s", "r"), node("Sin", "r", "y")],
+        {"x": (FLOAT, ["N", 5]), "s": (7, [2])},
+        {"y": FLOAT},
+        {"W": numbers(5, 7)},
+    )
+    inspection = inspect(proto)
+    assert inspection.uncounted > 0
+    assert "at least 70 FLOP" in str(inspection)
+    assert "sizes known only at run time" in str(inspection)
+
+
+def test_long_names_leave_the_heading_short():
+    names = [f"a.module.inside.a.module.inside.a.module.number.{k}.weight" for k in range(3)]
+    nodes = [
+        node("MatMul", f"{'x' if not k else f'h{k}'} {name}", f"h{k + 1}") for k, name in enumerate(names)
+    ]
+    proto = model(nodes, {"x": (FLOAT, ["N", 5])}, {"h3": FLOAT}, {name: numbers(5, 5) for name in names})
+    heading = str(inspect(proto)).splitlines()[0]
+    assert heading == f"gradient of h3 by {names[0]} and 2 more"

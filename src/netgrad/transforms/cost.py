@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import onnx_ir
 
+from netgrad.onnx.view import subgraphs
+
 Shape = tuple[int, ...]
 
 
@@ -26,7 +28,9 @@ class Cost:
 
 
 def cost_of(node: onnx_ir.Node) -> Cost:
-    """The cost of one node whose values have shapes."""
+    """The cost of one node whose values have shapes; what is inside a node has a cost of its own."""
+    if any(True for _ in subgraphs(node)):
+        return Cost(0, 0)
     inputs = [None if value is None else _shape(value) for value in node.inputs]
     outputs = [_shape(value) for value in node.outputs if value.name]
     return Cost(_flops(node, inputs, outputs), _bytes(node))

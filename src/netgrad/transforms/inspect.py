@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import onnx_ir
 
@@ -17,7 +17,7 @@ from netgrad.onnx.rules.declaration import Kind, Origin
 from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.shapes import infer_shapes
-from netgrad.onnx.view import FLOATING, operators_of, value_types
+from netgrad.onnx.view import FLOATING, name_of, operators_of, subgraphs, value_types
 from netgrad.onnx.weights import initializer_roles
 from netgrad.runtime.tensors import dtype_name
 from netgrad.transforms.cost import Cost, cost_of, total
@@ -82,9 +82,8 @@ def inspect(
     rules = OnnxRules({}, imports[""], choices, imports=imports)
     infer_results(prepared.model, rules.declaration)
     rules = rules.over(operators_of(graph), value_types(graph, sources))
-    costs = [cost_of(node) for node in graph]
-    operators = _operators(graph, rules, sources, targets, costs)
-    forward_cost, uncounted = total(costs)
+    operators = _operators(graph, rules, sources, targets)
+    forward_cost, uncounted = total([info.cost for info in operators])
     gradient: Gradient | None = None
     gradient_cost: Cost | None = None
     problem = "the model has no floating-point output" if not targets else ""
@@ -97,7 +96,7 @@ def inspect(
             problem = str(error)
     if gradient is not None:
         infer_shapes(gradient.model)
-        gradient_cost, uncounted = total([cost_of(node) for node in gradient.model.graph])
+        gradient_cost, uncounted = total([cost_of(node) for node in gradient.model.graph.all_nodes()])
     return Inspection(
         wrt=tuple(sources),
         of=tuple(targets),
@@ -114,9 +113,9 @@ def inspect(
             )
             for name, entry in roles.items()
         ),
-        given_nodes=len(loaded.graph),
-        prepared_nodes=len(graph),
-        gradient_nodes=None if gradient is None else len(gradient.model.graph),
+        given_nodes=_count(loaded),
+        prepared_nodes=_count(prepared.model),
+        gradient_nodes=None if gradient is None else _count(gradient.model),
         forward_cost=forward_cost,
         gradient_cost=gradient_cost,
         uncounted=uncounted,
@@ -131,6 +130,10 @@ def _shape(initializer: onnx_ir.Value) -> tuple[int, ...]:
     return tuple(int(dim) for dim in tensor.shape.numpy())
 
 
+def _count(model: onnx_ir.Model) -> int:
+    return sum(1 for _ in model.graph.all_nodes())
+
+
 def _node(op: Operator) -> str:
     return f"{op.type} '{op.name}'"
 
@@ -142,27 +145,40 @@ def _floats(values: Iterable[onnx_ir.Value]) -> list[str]:
 def _operators(
     graph: onnx_ir.Graph,
     rules: OnnxRules,
-    sources: Sequence[str],
-    targets: Sequence[str],
-    costs: Sequence[Cost],
+    sources: Collection[str],
+    targets: Collection[str],
+    inside: str = "",
 ) -> list[OperatorInfo]:
+    """The operators of a graph, each followed by those of the graphs inside it."""
     operators = operators_of(graph)
-    active = _active(operators, rules, sources, targets)
-    found = []
-    for node, op, cost in zip(graph, operators, costs, strict=True):
+    reached, active = _active(operators, rules, sources, targets)
+    found: list[OperatorInfo] = []
+    for node, op in zip(graph, operators, strict=True):
         declared = rules.declaration(op)
         kind = f"{op.domain}::{op.type}" if op.domain else op.type
+        on_path = any(name in active for name in op.outputs if name)
         found.append(
             OperatorInfo(
                 kind,
                 op.name,
                 _differentiability(node, op, rules),
-                any(name in active for name in op.outputs if name),
+                on_path,
                 refusal_of(node) if declared is None else declared.reason,
                 "" if declared is None else declared.source,
-                cost,
+                cost_of(node),
+                inside,
             )
         )
+        for inner in subgraphs(node):
+            known = rules.over(operators_of(inner), {**rules.types, **value_types(inner)})
+            # What a body is given may depend on anything that its operator depends on.
+            given = {*reached, *(name_of(value) for value in inner.inputs)} if on_path else set()
+            ends = [
+                name_of(value)
+                for k, value in enumerate(inner.outputs)
+                if node.op_type != "If" or node.outputs[k].name in active
+            ]
+            found += _operators(inner, known, given, ends, node.name or "")
     return found
 
 
@@ -178,9 +194,9 @@ def _differentiability(node: onnx_ir.Node, op: Operator, rules: OnnxRules) -> Di
 
 
 def _active(
-    operators: Sequence[Operator], rules: OnnxRules, sources: Sequence[str], targets: Sequence[str]
-) -> set[str]:
-    """Names of the values on a differentiable path from ``sources`` to ``targets``."""
+    operators: Sequence[Operator], rules: OnnxRules, sources: Collection[str], targets: Collection[str]
+) -> tuple[set[str], set[str]]:
+    """Values on a differentiable path from ``sources``, and those of them on one to ``targets``: names."""
     open_inputs = []
     for op in operators:
         blocked = set(rules.blocked_inputs(op))
@@ -193,7 +209,7 @@ def _active(
     for op, inputs in zip(reversed(operators), reversed(open_inputs), strict=True):
         if any(name in needed for name in op.outputs):
             needed.update(inputs)
-    return reached & needed
+    return reached, reached & needed
 
 
 def _accumulations(gradient: Gradient) -> list[AccumulationInfo]:

@@ -14,6 +14,10 @@ _LISTED = 12
 """Lines that a list in the text form has at most."""
 
 
+_NAMES_WIDTH = 60
+"""Characters of the names in a heading."""
+
+
 class Differentiability(enum.Enum):
     """What a gradient does at an operator."""
 
@@ -45,6 +49,7 @@ class OperatorInfo:
         reason: Why there is no gradient, where that was declared.
         rule: The rule, as ``function (file:line)``.
         cost: Its floating-point operations and bytes.
+        inside: The node whose branch or body it is in; empty in the main graph.
     """
 
     type: str
@@ -54,6 +59,7 @@ class OperatorInfo:
     reason: str
     rule: str
     cost: Cost
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,13 +115,13 @@ class Inspection:
     Attributes:
         wrt: The names to differentiate by.
         of: The names to differentiate.
-        operators: The operators of the prepared model, in order.
+        operators: The operators of the prepared model, in order; those of a branch or a body follow its node.
         accumulations: Where gradients are added up.
         parameters: The floating-point initializers.
-        given_nodes: Nodes of the main graph as given.
+        given_nodes: Nodes as given, those in branches and bodies included, as in all counts.
         prepared_nodes: Nodes after preparation.
         gradient_nodes: Nodes of the model with its gradient; None if that cannot be built.
-        forward_cost: Cost of the prepared model.
+        forward_cost: Cost of the prepared model: of all branches, and of one pass of each loop.
         gradient_cost: Cost of the model with its gradient; None if that cannot be built.
         uncounted: Operators with the gradient (else without) of which the cost is not known.
         actions: What was done to prepare the model.
@@ -190,16 +196,24 @@ class Inspection:
         if self.gradient_nodes is not None:
             ratio = self.gradient_nodes / max(self.given_nodes, 1)
             nodes += f", {self.gradient_nodes} with the gradient ({ratio:.1f} times the given)"
-        cost = f"{_flops(self.forward_cost)} and {_bytes(self.forward_cost)} forward"
+        least = "at least " if self.uncounted else ""
+        cost = f"{least}{_flops(self.forward_cost)} and {_bytes(self.forward_cost)} forward"
         if self.gradient_cost is not None:
-            cost += f", {_flops(self.gradient_cost)} and {_bytes(self.gradient_cost)} with the gradient"
+            cost += (
+                f", {least}{_flops(self.gradient_cost)} and {_bytes(self.gradient_cost)} with the gradient"
+            )
+        notes = ["all branches, one pass of each loop"] if any(info.inside for info in self.operators) else []
         if self.uncounted:
-            cost += f" ({_count(self.uncounted, 'operator')} not counted)"
+            notes.append(
+                f"{_count(self.uncounted, 'operator')} not counted: of sizes known only at run time, "
+                "or of a kind without a formula"
+            )
         names = _shortened(self.wrt)
         return [
             f"gradient of {', '.join(self.of) or 'nothing'} by {names or 'nothing'}",
             f"size      {nodes}",
             f"cost      {cost}",
+            *(f"          {note}" for note in notes),
         ]
 
     def _operators(self) -> list[str]:
@@ -260,8 +274,11 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _shortened(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
+    """As many names as fit on a line, at least one and at most four."""
+    fitting = (len(", ".join(names[: k + 1])) <= _NAMES_WIDTH for k in range(4))
+    shown = names[: max(1, sum(fitting))]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _flops(cost: Cost) -> str:
