@@ -19,7 +19,7 @@ from netgrad.onnx.opset import lift, lift_functions
 from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.shapes import infer_shapes, infer_shapes_anew
 from netgrad.onnx.training_info import keep_training_info
-from netgrad.onnx.unchanged import read_unchanged_from_outside
+from netgrad.onnx.unchanged import copy_passed_sequences, read_unchanged_from_outside
 from netgrad.onnx.unpack import unpack
 from netgrad.onnx.validate import check_nodes
 
@@ -77,6 +77,7 @@ def prepare(
     if lifted:
         infer_shapes(model)
     actions += lifted
+    actions += copy_passed_sequences(model)
     keep = [*keep, *named_by_gradients(model)]
     actions += fold(model, keep=keep)
     while unpacked := unpack(model, keep=keep):  # what is taken apart may tell other positions

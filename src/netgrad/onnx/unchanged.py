@@ -7,8 +7,11 @@ for the backward pass, once per iteration, and its gradient is summed in one acc
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import NoneType
 
 import onnx_ir
+
+from netgrad.onnx.edit import Editor
 
 _DOMAINS = ("", "ai.onnx")
 
@@ -35,6 +38,33 @@ def read_unchanged_from_outside(model: onnx_ir.Model, keep: Collection[str] = ()
     if not found:
         return []
     return [f"read {found} values that loops carry unchanged from outside of them"]
+
+
+def copy_passed_sequences(model: onnx_ir.Model) -> list[str]:
+    """Let Loop bodies give copies of the sequences and optionals that they are given, in place.
+
+    ONNX Runtime (1.32) empties the value before the loop if the body gives its input as it is, and the
+    backward pass may read that value. A copy of a sequence shares its tensors.
+
+    Returns:
+        A line that says what was done, if anything.
+    """
+    editor, count = Editor(model), 0
+    for graph in model.graphs():
+        for node in graph:
+            if node.op_type != "Loop" or node.domain not in _DOMAINS:
+                continue
+            body = node.attributes["body"].as_graph()
+            for index, value in enumerate(body.outputs):
+                if not value.is_graph_input() or isinstance(value.type, onnx_ir.TensorType | NoneType):
+                    continue
+                copy = onnx_ir.Node("", "Identity", [value], name=editor.fresh_node(f"{node.name}_copy"))
+                copy.outputs[0].name = editor.fresh(f"{value.name}_copy")
+                copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+                body.append(copy)
+                body.outputs[index] = copy.outputs[0]
+                count += 1
+    return [f"copied {count} sequences that loops pass on"] if count else []
 
 
 def _read_at_source(

@@ -145,6 +145,70 @@ g (double[N,2] x, double[2] w) => (double[2] y, double[k,2] q) {
     o = Identity(c) first = Constant<value = int64 {0}>()
     e = SequenceAt(s, i) f = SequenceAt(s, first) m = Mul(v, e) r = Sin(m) t = Mul(f, r) }>
 }"""
+_PASSING_ON = """
+g (double[N,2] x, double[2] w, int64 n) => (double[2] y) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  y, l = Loop(n, go, w, s) <body = b (int64 i, bool c, double[2] v, seq(double[2]) a)
+      => (bool o, double[2] r, seq(double[2]) a) {
+    o = Identity(c) e = SequenceAt(a, i) m = Mul(e, v) r = Sin(m) }>
+}"""
+_SWAPPING = """
+g (double[N,2] x, double[2] w, int64 n) => (double[A,2] y, double[B,2] z) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  t = SequenceConstruct(w)
+  l, m = Loop(n, go, s, t) <body = b (int64 i, bool c, seq(double[2]) a, seq(double[2]) d)
+      => (bool o, seq(double[2]) d, seq(double[2]) e) {
+    o = Identity(c) first = Constant<value = int64 {0}>()
+    f = SequenceAt(a, first) h = SequenceAt(d, first) k = Mul(f, h) e = SequenceInsert(a, k) }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+  z = ConcatFromSequence<axis = 0, new_axis = 1>(m)
+}"""
+_CHOOSING = """
+g (double[2] x, double[2] w, int64 n) => (double[M,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SequenceConstruct(w, x)
+  l = Loop(n, go, s) <body = b (int64 i, bool c, seq(double[2]) a) => (bool o, seq(double[2]) d) {
+    o = Identity(c) one = Constant<value = int64 {1}>() first = Constant<value = int64 {0}>()
+    v = SequenceAt(a, one) m = Mul(v, w) r = Sin(m)
+    even = Equal(i, one)
+    d = If(even) <then_branch = t () => (seq(double[2]) p) { p = SequenceErase(a, first) },
+                  else_branch = e () => (seq(double[2]) q) { q = SequenceInsert(a, r, first) }> }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_NESTED = """
+g (double[2] x, double[2] w, int64 n) => (double[A,B] y) {
+  go = Constant<value = bool {1}>()
+  s = SequenceEmpty<dtype = 11>()
+  l = Loop(n, go, s) <body = b (int64 i, bool c, seq(double[C,2]) a) => (bool o, seq(double[C,2]) d) {
+    o = Identity(c) one = Constant<value = int64 {1}>() f = CastLike(i, x) u = Add(x, f) j = Add(i, one)
+    t = SequenceConstruct(x)
+    h, k = Loop(j, c, u, t) <body = e (int64 ii, bool cc, double[2] v, seq(double[2]) aa)
+        => (bool oo, double[2] r, seq(double[2]) dd) {
+      oo = Identity(cc) m = Mul(v, w) r = Sin(m) dd = SequenceInsert(aa, r) }>
+    rows = ConcatFromSequence<axis = 0, new_axis = 1>(k)
+    d = SequenceInsert(a, rows) }>
+  y = ConcatFromSequence<axis = 0>(l)
+}"""
+_MAP_IN_LOOP = """
+g (double[N,2] x, double[2] w, int64 n) => (double[A,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  l = Loop(n, go, s) <body = b (int64 i, bool c, seq(double[2]) a) => (bool o, seq(double[2]) d) {
+    o = Identity(c)
+    d = SequenceMap(a) <body = e (double[2] v) => (double[2] r) { m = Mul(v, w) r = Sin(m) }> }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
+_LOOP_IN_MAP = """
+g (double[N,2] x, double[2] w, int64 n) => (double[A,2] y) {
+  go = Constant<value = bool {1}>()
+  s = SplitToSequence<axis = 0, keepdims = 0>(x)
+  l = SequenceMap(s) <body = e (double[2] v) => (double[2] r) {
+    r = Loop(n, go, v) <body = b (int64 i, bool c, double[2] a) => (bool o, double[2] d) {
+      o = Identity(c) m = Mul(a, w) d = Sin(m) }> }>
+  y = ConcatFromSequence<axis = 0, new_axis = 1>(l)
+}"""
 _BRANCHES = """
 g (double[3,2] x, double[2,2] w, bool c) => (double[A,2] y) {
   h = Sin(x)
@@ -256,6 +320,12 @@ MODELS = [
     *(Model(f"Loop reads what it carries {n}", _READING_ITSELF, _XW, {"n": np.int64(n)}) for n in (0, 3)),
     Model("Loop consumes", _CONSUMING, {**_X, "w": (2,)}, {"n": np.int64(2)}),
     Model("Loop reads outside", _READING_OUTSIDE, {**_X, "w": (2,)}),
+    Model("Loop passes a list on", _PASSING_ON, {**_X, "w": (2,)}, _N),
+    Model("Loop swaps lists", _SWAPPING, {**_X, "w": (2,)}, {"n": np.int64(2)}),
+    Model("Loop with a list that If changes", _CHOOSING, _XW, _N),
+    Model("Lists in Loop in Loop", _NESTED, _XW, {"n": np.int64(2)}),
+    Model("Map in Loop", _MAP_IN_LOOP, {**_X, "w": (2,)}, {"n": np.int64(2)}),
+    Model("Loop in Map", _LOOP_IN_MAP, {**_X, "w": (2,)}, {"n": np.int64(2)}),
     *(Model(f"If gives a sequence {c}", _BRANCHES, {**_X, "w": (2, 2)}, {"c": c}) for c in (True, False)),
     *(
         Model(f"If reads {c}", _BRANCHES_READING, {**_X, "w": (1, 2)}, {"c": c, "p": np.int64(1)})
