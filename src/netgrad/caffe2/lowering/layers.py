@@ -134,7 +134,8 @@ def _linear(c: Context, x: Value, w: Value, bias: Value) -> Sequence[Value]:
 
 @lowers("ElementwiseLinearGradient")
 def _linear_gradient(c: Context, dy: Value, x: Value, w: Value) -> list[Value]:
-    return [*gradients(c.b, _elementwise_linear, [x, w, w], [dy])[:2], c.b.reduce_sum(dy, [0])]
+    inputs = [x, w, c.b.zeros_like(w)]
+    return gradients(c.b, _elementwise_linear, inputs, [dy])
 
 
 # ---- convolutions ------------------------------------------------------------------------------------

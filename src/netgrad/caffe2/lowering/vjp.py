@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from netgrad.core.backward import backward_pass
+from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.infer import infer_node
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
+from netgrad.onnx.view import TensorInfo
 
 Forward = Callable[[Builder, "list[Value]"], Sequence[Value]]
 
@@ -44,16 +48,17 @@ def gradients(
         for output, cotangent in zip(outputs, cotangents, strict=True)
         if cotangent is not None
     }
+    operators = _with_needed_outputs(scratch.operators, types, builder.opset)
     result = backward_pass(
-        scratch.operators,
+        operators,
         targets,
-        OnnxRules(types, builder.opset).over(scratch.operators, types),
+        OnnxRules(types, builder.opset).over(operators, types),
         wrt=[value.name for value in inputs],
         vocabulary=OnnxVocabulary(types, builder.opset),
         single_assignment=True,
     )
     values = {value.name: value for value in (*read, *filter(None, cotangents))}
-    for operator in (*scratch.operators, *result.operators):
+    for operator in (*operators, *result.operators):
         written = builder.repeated(operator, [values[name] if name else None for name in operator.inputs])
         values.update((name, value) for name, value in zip(operator.outputs, written, strict=True) if name)
     found = [result.gradients.get(value.name) for value in inputs]
@@ -61,3 +66,22 @@ def gradients(
         values[name] if isinstance(name, str) else builder.zeros_like(value)
         for name, value in zip(found, inputs, strict=True)
     ]
+
+
+def _with_needed_outputs(
+    operators: Sequence[Operator], types: dict[str, TensorInfo], opset: int
+) -> list[Operator]:
+    """The operators with the optional outputs that their rules read, such as the places of maxima."""
+    rules = OnnxRules(types, opset)
+    found = []
+    for operator in operators:
+        missing = rules.needed_outputs(operator) - len(operator.outputs)
+        if missing > 0:
+            more = [f"{operator.outputs[0]}_{k}" for k in range(missing)]
+            count = len(operator.outputs) + missing
+            inputs = [types[name] if name else None for name in operator.inputs]
+            infos = infer_node(operator.type, operator.domain, opset, inputs, operator.attributes, count)
+            types.update(zip(more, infos[len(operator.outputs) :], strict=True))
+            operator = replace(operator, outputs=(*operator.outputs, *more))
+        found.append(operator)
+    return found

@@ -1,0 +1,179 @@
+"""Every lowered operator: its values against a formula in NumPy, its gradients against its slopes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad import caffe2
+from netgrad.caffe2.arguments import make_argument
+from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
+from netgrad.caffe2.lowering.registry import LOWERINGS
+from tests.caffe2.operator_cases import CASES, Array, Blobs, Case
+
+_LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
+_ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")
+
+
+def net(text: str) -> NetDef:
+    return NetDef(name="case", op=[_operator(line.strip()) for line in text.split(";")])
+
+
+def _operator(line: str) -> OperatorDef:
+    found = _LINE.match(line)
+    assert found, line
+    operator = OperatorDef(type=found[1], input=_names(found[2]), output=_names(found[3]))
+    for name, value in _ARGUMENT.findall(found[4] or ""):
+        operator.arg.append(make_argument(name, _value(value)))
+    return operator
+
+
+def _names(listed: str) -> list[str]:
+    return [name for name in listed.split(",") if name]
+
+
+def _value(text: str) -> Any:
+    if text.startswith("["):
+        return [_value(part) for part in text[1:-1].split(",")]
+    if text.startswith('"'):
+        return text[1:-1]
+    return float(text) if "." in text else int(text)
+
+
+def _as_float32(blobs: Blobs) -> dict[str, Array]:
+    return {
+        name: array.astype(np.float32) if array.dtype == np.float64 else array
+        for name, array in blobs.items()
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values(case: Case) -> None:
+    expected = case.formula(case.blobs)
+    values = caffe2.run(net(case.net), _as_float32(case.blobs), list(expected))
+    for name, value in expected.items():
+        assert values[name].shape == np.shape(value), name
+        np.testing.assert_allclose(values[name], value, rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.wrt], ids=str)
+def test_gradients(case: Case) -> None:
+    """Against central differences of the formula in float64, with a random cotangent."""
+    value = case.formula(case.blobs)[case.of]
+    cotangent = np.random.default_rng(7).normal(size=np.shape(value))
+    found = caffe2.gradients(
+        net(case.net),
+        _as_float32(case.blobs),
+        wrt=list(case.wrt),
+        of=case.of,
+        cotangent=cotangent.astype(np.float32),
+    )
+    for name in case.wrt:
+        slopes = _slopes(case, name, cotangent)
+        assert found[name].shape == slopes.shape, name
+        scale = max(1.0, float(np.abs(slopes).max()))
+        np.testing.assert_allclose(found[name], slopes, rtol=1e-4, atol=1e-4 * scale, err_msg=name)
+
+
+def _slopes(case: Case, name: str, cotangent: Array) -> Array:
+    step = 1e-6
+    slopes = np.zeros(case.blobs[name].shape)
+    for index in np.ndindex(slopes.shape):
+        values = []
+        for sign in (1, -1):
+            moved = case.blobs[name].copy()
+            moved[index] += sign * step
+            values.append(case.formula({**case.blobs, name: moved})[case.of])
+        slopes[index] = ((values[0] - values[1]) * cotangent).sum() / (2 * step)
+    return slopes
+
+
+# Lowerings without a row of their own, and why.
+WITHOUT_ROW = {
+    "drawn at random": {"GaussianFill", "MSRAFill", "UniformFill", "XavierFill"},
+    "the same as another type": {
+        "Alias",
+        "AveragePool1D",
+        "AveragePool2D",
+        "AveragePool3D",
+        "Conv1D",
+        "Conv2D",
+        "Conv3D",
+        "CopyCPUToGPU",
+        "CopyFromCPUInput",
+        "CopyGPUToCPU",
+        "DepthConcat",
+        "DepthSplit",
+        "ELU",
+        "EnsureCPUOutput",
+        "GivenTensorBoolFill",
+        "GivenTensorDoubleFill",
+        "GivenTensorIntFill",
+        "MaxPool1D",
+        "MaxPool2D",
+        "MaxPool3D",
+        "NegateGradient",
+        "ReluFp16",
+        "SoftmaxFp16",
+        "SumSqrElements",
+    },
+    "of integers or truth values, one ONNX operator": {
+        "And",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Or",
+        "Xor",
+    },
+    "written by makers": {"CopyOnDeviceLike", "ReduceTailSum", "ResizeLike", "SumReduceLike", "DropoutGrad"},
+}
+
+
+def test_every_lowering_has_a_row() -> None:
+    covered = {op.type for case in CASES for op in net(case.net).op}
+    excused = set().union(*WITHOUT_ROW.values())
+    cuts = {"StopGradient", "NegateGradient"}
+    forward = {type_ for type_ in LOWERINGS if not type_.endswith("Gradient") or type_ in cuts}
+    assert forward - covered - excused == set()
+    assert excused <= forward
+
+
+@pytest.mark.parametrize(
+    ("fill", "low", "high", "mean", "deviation"),
+    [
+        ("UniformFill()->(y) {shape=[100,40],min=-1.0,max=3.0}", -1, 3, 1, 4 / 12**0.5),
+        ("GaussianFill()->(y) {shape=[100,40],mean=2.0,std=0.5}", -np.inf, np.inf, 2, 0.5),
+        ("XavierFill()->(y) {shape=[100,40]}", -((3 / 40) ** 0.5), (3 / 40) ** 0.5, 0, (1 / 40) ** 0.5),
+        ("MSRAFill()->(y) {shape=[100,40]}", -np.inf, np.inf, 0, (2 / 100) ** 0.5),
+    ],
+)
+def test_draws(fill: str, low: float, high: float, mean: float, deviation: float) -> None:
+    """Bounds, and moments to five standard errors."""
+    drawn = caffe2.run(net(f"{fill}; {fill.replace('(y)', '(z)')}"), {})
+    values = drawn["y"]
+    assert low <= values.min()
+    assert values.max() <= high
+    assert abs(values.mean() - mean) < 5 * deviation / values.size**0.5
+    assert abs(values.std() - deviation) < 5 * deviation / values.size**0.5
+    assert (drawn["y"] != drawn["z"]).any()
+
+
+def test_a_seed_repeats_a_draw() -> None:
+    definition = net("UniformFill()->(y) {shape=[5]}")
+    definition.op[0].device_option.random_seed = 3
+    first, second = (caffe2.run(definition, {})["y"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_dropout_scales_what_stays_and_the_gradient_alike() -> None:
+    x = np.ones((40, 50), np.float32)
+    forward = net("Dropout(x)->(y,mask) {ratio=0.25,is_test=0}")
+    operators, _ = caffe2.differentiate(forward.op, ["y"])
+    forward.op.extend(operators)
+    values = caffe2.run(forward, {"x": x})
+    np.testing.assert_allclose(values["y"], np.where(values["mask"], 1 / 0.75, 0), rtol=1e-6)
+    np.testing.assert_allclose(values["x_grad"], values["y"], rtol=1e-6)
+    assert abs(values["mask"].mean() - 0.75) < 0.05
