@@ -178,7 +178,7 @@ def test_operators_in_branches_are_counted_and_are_on_the_path_or_not():
         net (float[n, 3] x, bool c) => (float[n, 2] y, float[a, b] unused)
         <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[3, 2] v = {6, 5, 4, 3, 2, 1}>
         { y, unused = If (c) <
-            then_branch = one () => (float[n, 2] p, float[n, 3] q) 
+            then_branch = one () => (float[n, 2] p, float[n, 3] q)
             {
                 h = MatMul(x, w)  p = Tanh(h)  q = Sin(x)
             },
