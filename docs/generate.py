@@ -17,7 +17,7 @@ import onnx
 import typer
 
 from netgrad.cli.app import app
-from netgrad.onnx.fused import fused_operators
+from netgrad.onnx.fused import fused_formula, fused_operators
 from netgrad.onnx.lowering.lower import lowered_operators
 from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
@@ -84,9 +84,16 @@ def operators_page() -> str:
         "",
         "## Fused operators",
         "",
-        "Models that ONNX Runtime's optimizer wrote hold operators of its own. These are expanded, too:",
+        "Models that ONNX Runtime's optimizer wrote hold operators of its own. These are expanded, too. "
+        "A form that a definition does not cover is refused by name: quantized caches and buffers that past "
+        "and present share, for example.",
         "",
-        *(f"- `{domain or 'ai.onnx'}::{op_type}`" for domain, op_type in fused_operators()),
+        "| operator | what it computes |",
+        "|---|---|",
+        *(
+            f"| `{domain or 'ai.onnx'}::{op_type}` | {fused_formula(domain, op_type)} |"
+            for domain, op_type in fused_operators()
+        ),
         "",
         "## Classical models",
         "",

@@ -116,10 +116,11 @@ def test_heads_that_are_normalized_first() -> None:
             _row([4, 4], new=1, past=3, sliding_window_cache=1, local_window_size=3),
             "sliding_window_cache = 1",
         ),
+        (_row([3, 3], local_window_size=2, causal=0), "window of 2 keys"),
         (_row([3, 3], outputs=["y", "", "", "qk"], qk_output=1), "output 3, 'output_qk'"),
         (replace(_row([3, 3]), inputs=drawn((2, 3, 32), (2, 3, 16))), "one of key and value"),
     ],
-    ids=["quantized", "window", "scores", "value"],
+    ids=["quantized", "cache", "window", "scores", "value"],
 )
 def test_other_forms_are_refused(row: Row, why: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=rf"{row.type} 'node'.*{why}"):

@@ -1,12 +1,15 @@
-"""MatMulNBits against ONNX Runtime's kernel."""
+"""MatMulNBits, QuantizeLinear and DequantizeLinear against ONNX Runtime's kernels."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
+import netgrad
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.transforms.grad import differentiate
 from tests.onnx.fused.table import Row, check_row, drawn, fused_model
@@ -76,3 +79,36 @@ def test_definition_and_gradient(row: Row, symbolic: bool) -> None:
 def test_other_forms_are_refused(row: Row, why: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=rf"MatMulNBits 'node'.*{why}"):
         differentiate(fused_model(row, np.float64), wrt=["x0"], of=row.of)
+
+
+def _pair(domain: str, dtype: str, axis: str, scale: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 18, "com.microsoft": 1]>
+        pair (float[2,3] x, float{scale} s) => (float[2,3] y) <{dtype} z = {{2,2,2}}> {{
+            q = {domain}QuantizeLinear {axis} (x, s, z)
+            y = {domain}DequantizeLinear {axis} (q, s, z)
+        }}""".replace("= {2,2,2}", "= {2}" if not scale else "= {2,0,1}")
+    )
+
+
+@pytest.mark.parametrize(("axis", "scale"), [("", ""), ("<axis = 1>", "[3]")])
+def test_a_pair_is_passed_straight_through_like_that_of_the_standard(axis: str, scale: str) -> None:
+    x = np.array([[0.1, -0.7, 90.0], [1.3, 2.2, -80.0]], np.float32)
+    feeds = {"x": x, "s": np.array([0.5, 0.4, 0.25] if scale else 0.5, np.float32)}
+    dtype = "int8[3]" if scale else "int8"
+    standard, other = (
+        netgrad.run(
+            netgrad.grad(_pair(domain, dtype, axis, scale), wrt=["x", "s"], straight_through=True), feeds
+        )
+        for domain in ("", "com.microsoft.")
+    )
+    assert standard["x_grad"].tolist() == [[1, 1, 0], [1, 1, 0]]
+    kernel = netgrad.run(_pair("com.microsoft.", dtype, axis, scale), feeds)
+    np.testing.assert_array_equal(other["y"], kernel["y"])
+    for name, array in standard.items():
+        np.testing.assert_array_equal(other[name], array)
+
+
+def test_other_integers_are_refused() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"QuantizeLinear'.*its input 2 is neither"):
+        netgrad.grad(_pair("com.microsoft.", "int16", "", ""), wrt="x", straight_through=True)

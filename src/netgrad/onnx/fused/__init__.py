@@ -17,5 +17,6 @@ from netgrad.onnx.fused import softmax as softmax
 from netgrad.onnx.fused import windows as windows
 from netgrad.onnx.fused.definition import NotYetKnownError as NotYetKnownError
 from netgrad.onnx.fused.definition import fused_definition as fused_definition
+from netgrad.onnx.fused.definition import fused_formula as fused_formula
 from netgrad.onnx.fused.definition import fused_operators as fused_operators
 from netgrad.onnx.fused.definition import is_fused as is_fused

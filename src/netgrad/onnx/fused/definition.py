@@ -17,7 +17,7 @@ _VERSION: Final = 18  # of the operators in the definitions
 
 
 class NotYetKnownError(UnsupportedOperatorError):
-    """A definition needs a rank or a dim that is not known (yet): another expansion may make it known."""
+    """A definition needs a rank or a type that is not known (yet): another expansion may make it known."""
 
 
 class Writer:
@@ -64,6 +64,13 @@ class Writer:
         """The element type of input ``index``, or None where it is not known."""
         value = self.node.inputs[index]
         return None if value is None else value.dtype
+
+    def known_dtype(self, index: int) -> onnx_ir.DataType:
+        """The element type of input ``index``, which the node has."""
+        dtype = self.dtype(index)
+        if dtype is None:
+            raise NotYetKnownError(self._message(f"the type of its input {index} is unknown"))
+        return dtype
 
     def refused(self, why: str) -> UnsupportedOperatorError:
         """The error of a form that the definition does not cover."""
@@ -198,11 +205,17 @@ def fused_operators() -> list[tuple[str, str]]:
     return sorted(_DEFINITIONS)
 
 
+def fused_formula(domain: str, op_type: str) -> str:
+    """What an operator of `fused_operators` computes: the first paragraph about its definition."""
+    first = (_DEFINITIONS[domain, op_type].write.__doc__ or "").split("\n\n", maxsplit=1)[0]
+    return " ".join(first.split())
+
+
 def fused_definition(node: onnx_ir.Node) -> onnx.FunctionProto:
     """The definition of one node for which `is_fused`, with its attributes written into it.
 
     Raises:
-        NotYetKnownError: The definition depends on a rank or a dim that is unknown.
+        NotYetKnownError: The definition depends on a rank or a type that is unknown.
         UnsupportedOperatorError: The node has a form that the definition does not cover.
     """
     definition = _DEFINITIONS[node.domain, node.op_type]

@@ -29,10 +29,10 @@ _INT64 = onnx_ir.DataType.INT64
         sliding_window_cache smooth_softmax softcap v_quant_type""",
 )
 def group_query_attention(w: Writer) -> None:
-    """Y = softmax(Q K^T scale) V by heads, each n / g heads of Q with one of K and V; letters as in `scores`.
+    """Y = softmax(Q K^T scale) V by heads, where several heads of Q share one of K and V.
 
-    The query is [b, s, n h] with key and value [b, s, g h], or all in one along the last axis. After the
-    node, sequence i has T = lengths[i] + 1 keys. The last min(s, T) of these are new, the first of the rows
+    Letters are those of `scores`. The query is [b, s, n h] with key and value [b, s, g h], or all in one
+    along the last axis. After the node, sequence i has T = lengths[i] + 1 keys. The last min(s, T) of these are new, the first of the rows
     given; before them stand the first rows of the past, [b, g, p, h]. The present, [b, g, max(total, p), h],
     is zero behind them. A query sees the keys up to that of its own row, of these only the last
     ``local_window_size``, where that is given.
@@ -40,6 +40,9 @@ def group_query_attention(w: Writer) -> None:
     w.refuse_attributes(
         k_quant_type="NONE", v_quant_type="NONE", kv_cache_bit_width=0, sliding_window_cache=0
     )
+    window = int(w.attribute("local_window_size", -1))
+    if window == 0 or (window > 0 and not w.attribute("causal", 1)):
+        raise w.refused(f"its window of {window} keys is not understood")
     w.refuse_inputs(k_scale=12, v_scale=13, query_seqlens=16)
     w.refuse_outputs(output_qk=3)
     if w.has(3) != w.has(4):

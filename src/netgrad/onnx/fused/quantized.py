@@ -1,4 +1,4 @@
-"""Products with weights of few bits: the weights are integers and have no gradient, all else does."""
+"""Weights and activations of few bits: what is an integer has no gradient, all else does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def matmul_n_bits(w: Writer) -> None:
         raise w.refused("its weights are left out")
     blocks = -(-depth // block)
     by_index = w.has(4)
-    if by_index and w.has(3) and w.dtype(3) in (None, onnx_ir.DataType.UINT8):
+    if by_index and w.has(3) and w.known_dtype(3) == onnx_ir.DataType.UINT8:
         raise w.refused("it has g_idx and packed zero points, of which kernel and documentation differ")
     whole = w.op("Reshape", _unpacked(w, "b", bits), w.ints(features, blocks, block))
     zeros = _zero_points(w, bits, features, blocks)
@@ -58,10 +58,7 @@ def _zero_points(w: Writer, bits: int, features: int, blocks: int) -> str:
     """Write the zero points, [features, blocks] or [1, 1], in the type of A."""
     if not w.has(3):
         return w.op("Expand", w.number(1 << (bits - 1), "a"), w.ints(1, blocks))
-    dtype = w.dtype(3)
-    if dtype is None:
-        raise w.refused("the type of its zero points, packed or not, is unknown")
-    if dtype != onnx_ir.DataType.UINT8:
+    if w.known_dtype(3) != onnx_ir.DataType.UINT8:
         return w.op("CastLike", "zero_points", "a")
     rows = w.op("Reshape", "zero_points", w.ints(features, -1))
     unpacked = w.op("Reshape", _unpacked(w, rows, bits), w.ints(features, -1))
@@ -78,3 +75,29 @@ def _unpacked(w: Writer, packed: str, bits: int) -> str:
     unit = w.cast(w.ints(*(1 << shift for shift in range(0, 8, bits))), _INT32)
     base = w.cast(w.ints(1 << bits), _INT32)
     return w.op("Mod", w.op("Div", each, unit), base)
+
+
+def _check_bytes(w: Writer, index: int) -> None:
+    """Other integers the standard has only from some opset on."""
+    if w.known_dtype(index) not in (onnx_ir.DataType.INT8, onnx_ir.DataType.UINT8):
+        raise w.refused(f"its input {index} is neither int8 nor uint8")
+
+
+def _as_standard(w: Writer) -> None:
+    operands = ["x", "scale", *(["zero_point"] if w.has(2) else [])]
+    w.op(w.node.op_type, *operands, to="y", axis=int(w.attribute("axis", 1)))
+
+
+@fused("DequantizeLinear", inputs="x scale zero_point", attributes="axis")
+def dequantize_linear(w: Writer) -> None:
+    """The standard's DequantizeLinear, for bytes."""
+    _check_bytes(w, 0)
+    _as_standard(w)
+
+
+@fused("QuantizeLinear", inputs="x scale zero_point", attributes="axis")
+def quantize_linear(w: Writer) -> None:
+    """The standard's QuantizeLinear, for bytes."""
+    if w.has(2):
+        _check_bytes(w, 2)
+    _as_standard(w)
