@@ -32,10 +32,10 @@ def group_query_attention(w: Writer) -> None:
     """Y = softmax(Q K^T scale) V by heads, where several heads of Q share one of K and V.
 
     Letters are those of `scores`. The query is [b, s, n h] with key and value [b, s, g h], or all in one
-    along the last axis. After the node, sequence i has T = lengths[i] + 1 keys. The last min(s, T) of these are new, the first of the rows
-    given; before them stand the first rows of the past, [b, g, p, h]. The present, [b, g, max(total, p), h],
-    is zero behind them. A query sees the keys up to that of its own row, of these only the last
-    ``local_window_size``, where that is given.
+    along the last axis. After the node, sequence i has T = lengths[i] + 1 keys. The last min(s, T) of these
+    are new, the first of the rows given; before them stand the first rows of the past, [b, g, p, h]. The
+    present, [b, g, max(total, p), h], is zero behind them. A query sees the keys up to that of its own row,
+    of these only the last ``local_window_size``, where that is given.
     """
     w.refuse_attributes(
         k_quant_type="NONE", v_quant_type="NONE", kv_cache_bit_width=0, sliding_window_cache=0
