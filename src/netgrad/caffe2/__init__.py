@@ -1,8 +1,24 @@
 """Caffe2's nets: read, differentiated by Caffe2's own gradient operators, and run on ONNX Runtime."""
 
 from netgrad.caffe2.backward import differentiate
+from netgrad.caffe2.convert import to_onnx
 from netgrad.caffe2.execute import Program, run
 from netgrad.caffe2.gradients import gradients
+from netgrad.caffe2.load import load, read_net, save, save_predictor
 from netgrad.caffe2.read import parse_net
+from netgrad.caffe2.saved_model import SavedModel, init_net_of
 
-__all__ = ["Program", "differentiate", "gradients", "parse_net", "run"]
+__all__ = [
+    "Program",
+    "SavedModel",
+    "differentiate",
+    "gradients",
+    "init_net_of",
+    "load",
+    "parse_net",
+    "read_net",
+    "run",
+    "save",
+    "save_predictor",
+    "to_onnx",
+]

@@ -59,6 +59,8 @@ class Program:
         if missing:
             raise InvalidArgumentError(f"the net reads blobs that nobody has given: {', '.join(missing)}")
         given = {blob: np.asarray(blobs[blob]) for blob in self.reads()}
+        if not self._definitions:
+            return {}
         net, session = self._session(given)
         if not net.outputs:
             return {}
