@@ -114,6 +114,45 @@ def test_a_scale_for_each_block() -> None:
     np.testing.assert_allclose(result["s_grad"], expected, rtol=1e-5, atol=rounding)
 
 
+@pytest.mark.parametrize(
+    ("body", "opset", "initializers", "slope"),
+    [
+        # Read by two operators; the two gradients of the integers add up to 1 + 0.5 / 0.25.
+        (
+            "q = QuantizeLinear (x, s, z) a = DequantizeLinear (q, s, z) b = DequantizeLinear (q, t, z) "
+            "y = Add (a, b)",
+            18,
+            "float s = {0.25}, float t = {0.5}, int8 z = {0}",
+            np.full(X.shape, 3.0),
+        ),
+        # The first definition of the operators; uint8 has no negative numbers.
+        (
+            "q = QuantizeLinear (x, s, z) a = DequantizeLinear (q, s, z) y = Add (a, x)",
+            10,
+            "float s = {0.25}, uint8 z = {0}",
+            1.0 + (np.round(X / 0.25) >= 0),
+        ),
+        # Without a zero point the integers are uint8, or what the attribute says.
+        (
+            "q = QuantizeLinear (x, s) y = DequantizeLinear (q, s)",
+            13,
+            "float s = {0.25}",
+            np.round(X * 4) >= 0,
+        ),
+        (
+            "q = QuantizeLinear <output_dtype = 3> (x, s) y = DequantizeLinear (q, s)",
+            23,
+            "float s = {0.25}",
+            np.ones(X.shape),
+        ),
+    ],
+    ids=["two readers", "opset 10", "no zero point", "output_dtype"],
+)
+def test_forms(body: str, opset: int, initializers: str, slope: np.ndarray) -> None:
+    result = gradients(net(body, opset, initializers), "x")
+    np.testing.assert_allclose(result["x_grad"], slope * DY, rtol=1e-6)
+
+
 def test_two_different_scales() -> None:
     """The model multiplies by 0.5 / 0.25, and so does its gradient."""
     model = net(
