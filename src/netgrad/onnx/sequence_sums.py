@@ -7,12 +7,12 @@ Adding to the one tensor takes no arithmetic on the others, which are not even c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.body import bodies
 from netgrad.onnx.names import NameAuthority
-from netgrad.onnx.sequences import SUM, ZEROS
+from netgrad.onnx.sequences import CAST, SUM, ZEROS
 
 _TERMS = 3  # a sum reads its length, a condition and an empty sequence before its terms
 
@@ -39,7 +39,7 @@ def add_to_single_tensors(
     written: list[tuple[Operator, int]] = []
     for index, op in enumerate(operators):
         dense, single = search.terms(op)
-        if not single or len(dense) > 1:
+        if not single or len(dense) > 1 or not (dense or single[0].sequence):
             written.append((op, index))
             continue
         total, added = (dense[0], single) if dense else (single[0].sequence, single[1:])
@@ -53,11 +53,15 @@ def add_to_single_tensors(
 
 @dataclass(frozen=True)
 class _Single:
-    """A sequence of zeros but for one tensor: its name, where that is, and the tensor."""
+    """A sequence of zeros but for one tensor: its name, where that is, and the tensor.
+
+    ``to`` is the element type that the tensor is still to be cast to, if any; there is no such sequence then.
+    """
 
     sequence: str
     place: str
     tensor: str
+    to: int | None = None
 
 
 class _Search:
@@ -76,6 +80,8 @@ class _Search:
         """The terms of a sum that are any sequences, and the others; none of either for another operator."""
         if op.type == "SequenceInsert":
             self._look_at(op)
+        if _has_purpose(op, CAST):
+            self._look_at_cast(op)
         if not _has_purpose(op, SUM):
             return [], []
         dense: list[str] = []
@@ -88,6 +94,13 @@ class _Search:
         if not dense:
             self._singles[op.outputs[0]] = single
         return dense, single
+
+    def _look_at_cast(self, op: Operator) -> None:
+        """Note a cast of what was noted: the tensors can be cast instead, by themselves."""
+        name, empty = op.inputs[_TERMS], self._writers.get(op.inputs[_TERMS - 1])
+        if empty is not None and name in self._singles and self._is_only_read_by(name, op):
+            to = int(empty.attributes["dtype"])
+            self._singles[op.outputs[0]] = [replace(one, sequence="", to=to) for one in self._singles[name]]
 
     def _is_only_read_by(self, name: str, reader: Operator) -> bool:
         others = (op for op in self._readers[name] if op is not reader and op.type != "SequenceLength")
@@ -110,10 +123,13 @@ def _has_purpose(op: Operator, purpose: str) -> bool:
 
 def _addition(total: str, one: _Single, out: str, names: NameAuthority) -> list[Operator]:
     """``out`` = ``total`` with ``one``'s tensor added to its own at that place."""
-    old, new, rest = (names.unique(f"{out}/{what}") for what in ("old", "new", "rest"))
+    old, new, rest, wide = (names.unique(f"{out}/{what}") for what in ("old", "new", "rest", "wide"))
+    tensor = one.tensor if one.to is None else wide
+    casts = [] if one.to is None else [Operator("Cast", (one.tensor,), (wide,), {"to": one.to})]
     return [
+        *casts,
         Operator("SequenceAt", (total, one.place), (old,)),
-        Operator("Add", (old, one.tensor), (new,)),
+        Operator("Add", (old, tensor), (new,)),
         Operator("SequenceErase", (total, one.place), (rest,)),
         Operator("SequenceInsert", (rest, new, one.place), (out,)),
     ]

@@ -19,7 +19,7 @@ from netgrad.onnx.body import Body, live
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.view import Structure, TensorInfo
 
-SUM, ZEROS = "sum of sequences", "sequence of zeros"
+SUM, ZEROS, CAST = "sum of sequences", "sequence of zeros", "cast of a sequence"
 """Purposes of bodies (see `netgrad.onnx.sequence_sums`)."""
 
 Step = Callable[[Builder, Value, Sequence[Value], Sequence[Value]], Sequence[Value]]
@@ -57,28 +57,32 @@ def total(builder: Builder, terms: Sequence[Value]) -> Value:
     return if_present(builder, terms, lambda inner, parts: inner.op("Optional", total(inner, parts)))
 
 
-def element_info(sequence: Value) -> TensorInfo:
-    """What is known of each tensor of a sequence."""
-    return TensorInfo(sequence.dtype, sequence.shape)
+def cast(builder: Builder, x: Value, dtype: ir.DataType) -> Value:
+    """A tensor or a sequence with elements of type ``dtype``; ``x`` itself if it has them already."""
+    if x.structure is Structure.TENSOR or x.dtype == dtype:
+        return builder.cast(x, dtype)
+    info = TensorInfo(dtype, x.shape)
+    result = for_each(builder, [x], lambda inner, parts: inner.cast(parts[0], dtype), info, CAST)
+    return builder.assume_like(result, x)
 
 
-def empty_sequence(builder: Builder, like: Value) -> Value:
-    """A sequence of no tensors, of the type of ``like``."""
-    assert like.dtype is not None, f"the element type of {like.name} is unknown"
-    return builder.op("SequenceEmpty", dtype=int(like.dtype))
+def empty_sequence(builder: Builder, info: TensorInfo) -> Value:
+    """A sequence of no tensors; of those that it may get, what is known is ``info``."""
+    assert info.dtype is not None, "the element type of a sequence that is differentiated is known"
+    empty = builder.op("SequenceEmpty", dtype=int(info.dtype))
+    return builder.value(empty.name, TensorInfo(info.dtype, info.shape, structure=Structure.SEQUENCE))
 
 
 def for_each(
     builder: Builder,
     sequences: Sequence[Value],
     write: Callable[[Builder, Sequence[Value]], Value],
-    like: Value | None = None,
+    info: TensorInfo | None = None,
     purpose: str = "",
 ) -> Value:
     """The sequence of what ``write`` makes of the first tensors, the second ones, ... of ``sequences``.
 
-    Its tensors have the element type and the known dims of those in ``sequences[0]``; where that is not so,
-    ``like`` is a value of their element type.
+    What is known of its tensors is ``info``, by default what is known of those in ``sequences[0]``.
     """
 
     def step(
@@ -87,8 +91,7 @@ def for_each(
         parts = [element(inner, sequence, index) for sequence in given]
         return [inner.op("SequenceInsert", states[0], write(inner, parts))]
 
-    start = empty_sequence(builder, sequences[0] if like is None else like)
-    start.shape = sequences[0].shape if like is None else None
+    start = empty_sequence(builder, sequences[0].info if info is None else info)
     count = builder.op("SequenceLength", sequences[0])
     (result,) = repeat(builder, count, [start], sequences, step, purpose)
     return result
@@ -108,8 +111,7 @@ def part(builder: Builder, sequence: Value, first: Value, count: Value) -> Value
         source, start = given
         return [inner.op("SequenceInsert", states[0], element(inner, source, inner.op("Add", start, index)))]
 
-    start = empty_sequence(builder, sequence)
-    start.shape = sequence.shape
+    start = empty_sequence(builder, sequence.info)
     (result,) = repeat(builder, count, [start], [sequence, first], step)
     return result
 

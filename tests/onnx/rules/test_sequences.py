@@ -482,3 +482,19 @@ def test_a_list_that_only_grows_is_not_saved() -> None:
     assert len(forward.outputs) == 2
     assert forward.outputs[1].type == ir.TensorType(ir.DataType.INT64)  # the iterations are counted
     assert forward.outputs[0] in backward.inputs
+
+
+def test_half_precision_sums_over_iterations_do_not_stall() -> None:
+    """3,000 contributions of 1 to one tensor of a list, which float16 could add up to 2,048 only."""
+    text = """
+    g (seq(float16[2]) s, float16[2] x, int64 n) => (float16[2] y) {
+      go = Constant<value = bool {1}>()
+      y = Loop(n, go, x) <body = b (int64 i, bool c, float16[2] v) => (bool o, float16[2] r) {
+        o = Identity(c) one = Constant<value = int64 {1}>() e = SequenceAt(s, one) r = Add(v, e) }>
+    }"""
+    gradient = grad(parser.parse_model(HEAD + text), wrt="s", of="y")
+    lists = [np.zeros(2, np.float16)] * 3
+    got = run(gradient, {"s": lists, "x": lists[0], "n": np.array(3000)})["s_grad"]
+    assert [tensor.dtype for tensor in got] == [np.float16] * 3
+    np.testing.assert_array_equal(got, [[0, 0], [3000, 3000], [0, 0]])
+    assert _loops(gradient, "Add") == 2  # the loop and its backward one, which has no loop inside for sums

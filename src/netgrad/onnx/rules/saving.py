@@ -170,7 +170,7 @@ class _Rerun:
         inner, info = self._inner, self._parts.info(name)
         state, history = inner.value(name, info), inner.value(f"{name}/history", info)
         outer = self._parts.op.builder
-        start = empty_sequence(outer, outer.value(name, info))
+        start = empty_sequence(outer, info)
         self._carried[f"{position}/history"] = (start, history, extended(inner, history, state))
         self._stacked[f"{position}/start"] = inner.op("SequenceLength", history)
         self._stacked[f"{position}/count"] = inner.op("SequenceLength", state)

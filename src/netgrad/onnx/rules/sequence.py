@@ -14,6 +14,7 @@ from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.sequences import element, for_each, replaced, zeros_like
+from netgrad.onnx.view import TensorInfo
 
 
 @rule("SequenceConstruct")
@@ -70,7 +71,7 @@ def split_to_sequence(op: RuleContext, dy: Value) -> Value:
         result = b.op("ConcatFromSequence", dy, axis=axis, new_axis=1 if dropped else None)
         return b.assume_like(result, x)
     if dropped:
-        dy = for_each(b, [dy], lambda inner, parts: inner.unsqueeze(parts[0], [axis]), like=x)
+        dy = for_each(b, [dy], lambda inner, parts: inner.unsqueeze(parts[0], [axis]), TensorInfo(x.dtype))
     nothing = b.slice(b.zeros_like(x), axis, 0, 0)
     return b.assume_like(b.op("ConcatFromSequence", b.op("SequenceInsert", dy, nothing), axis=axis), x)
 
@@ -85,7 +86,12 @@ def concat_from_sequence(op: RuleContext, dy: Value) -> Value:
     if isinstance(size, int) and size > 0:
         split = b.constant(np.int64(size))
     else:
-        sizes = for_each(b, [source], lambda inner, parts: _size(inner, parts[0], axis), like=b.ints([0]))
+        sizes = for_each(
+            b,
+            [source],
+            lambda inner, parts: _size(inner, parts[0], axis),
+            TensorInfo(ir.DataType.INT64, (1,)),
+        )
         split = b.op("ConcatFromSequence", sizes, axis=0)
     return b.assume_like(b.op("SplitToSequence", dy, split, axis=axis), source)
 

@@ -67,7 +67,9 @@ def sequence_map(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         draft.hand_on(inner.op("SequenceInsert", states[k], gradient), states[k])
 
     explicit_inputs: list[Value] = [b.op("SequenceLength", op.input), b.constant(np.bool_(True))]
-    explicit_inputs += [empty_sequence(b, op.required(k)) if k in mapped else zero_sum(op, k) for k in wanted]
+    explicit_inputs += [
+        empty_sequence(b, op.required(k).info) if k in mapped else zero_sum(op, k) for k in wanted
+    ]
     infos = [op.required(k).info.plain if k in mapped else sum_type(op.required(k).info) for k in wanted]
     results = write(op, "Loop", explicit_inputs, {"body": draft}, reads, infos)
     contributions: list[Value | None] = [None] * len(op.inputs)

@@ -21,6 +21,7 @@ from netgrad.onnx.rules.singular import (
 )
 from netgrad.onnx.rules.straight_through import DEQUANTIZE, stand_ins, takes_stand_in
 from netgrad.onnx.rules.user import user_declarations
+from netgrad.onnx.sequences import cast
 from netgrad.onnx.versions import too_new
 from netgrad.onnx.view import FLOATING, TensorInfo
 
@@ -284,8 +285,8 @@ class OnnxRules:
                 context.operator,
                 declared.source,
             )
-        if contribution.dtype is not None and primal.dtype is not None and primal.is_tensor:
-            contribution = builder.cast(contribution, primal.dtype)
+        if contribution.dtype is not None and primal.dtype is not None:
+            contribution = cast(builder, contribution, primal.dtype)
         if not same_shape(contribution, primal):
             builder.assume_shape(contribution, primal.shape)
         return contribution

@@ -23,9 +23,9 @@ from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.sequence_sums import add_to_single_tensors
+from netgrad.onnx.sequences import cast, zeros_like
 from netgrad.onnx.sequences import total as sum_of
-from netgrad.onnx.sequences import zeros_like
-from netgrad.onnx.view import Structure, TensorInfo
+from netgrad.onnx.view import TensorInfo
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -75,8 +75,7 @@ class Draft:
         """Give out ``total``, an input of the draft, with one more contribution."""
         if gradient is not None:
             assert total.dtype is not None, "what has a gradient is of known type"
-            if total.is_tensor:
-                gradient = self.builder.cast(gradient, total.dtype)
+            gradient = cast(self.builder, gradient, total.dtype)
             total = self.builder.assume_like(sum_of(self.builder, [total, gradient]), total)
         self.hand_on(total, total)
 
@@ -320,19 +319,17 @@ def arrive(builder: Builder, cotangents: dict[str, Value], name: str, cotangent:
 
 def sum_type(info: TensorInfo) -> TensorInfo:
     """What the gradient of a value is summed in over many iterations: half precision would stall."""
-    if info.dtype is None or info.structure is not Structure.TENSOR:
+    if info.dtype is None or info.structure.is_optional:
         return info.plain
-    return TensorInfo(working_type(info.dtype), info.shape)
+    return TensorInfo(working_type(info.dtype), info.shape, structure=info.structure)
 
 
 def zero_sum(op: RuleContext, k: int) -> Value:
     """What the sum of the gradients of input ``k`` starts with."""
     zeros = zeros_like(op.builder, op.required(k))
-    if not zeros.is_tensor:
-        return zeros
     dtype = sum_type(zeros.info).dtype
     assert dtype is not None, "what has a gradient is of known type"
-    return op.builder.cast(zeros, dtype)
+    return cast(op.builder, zeros, dtype)
 
 
 def index_type() -> TensorInfo:
