@@ -4,6 +4,7 @@ from netgrad.caffe2.backward import differentiate
 from netgrad.caffe2.convert import to_onnx
 from netgrad.caffe2.execute import Program, run
 from netgrad.caffe2.gradients import gradients
+from netgrad.caffe2.install import install
 from netgrad.caffe2.load import load, read_net, save, save_predictor
 from netgrad.caffe2.read import parse_net
 from netgrad.caffe2.saved_model import SavedModel, init_net_of
@@ -14,6 +15,7 @@ __all__ = [
     "differentiate",
     "gradients",
     "init_net_of",
+    "install",
     "load",
     "parse_net",
     "read_net",
