@@ -1,7 +1,8 @@
-"""Fused operators in float16: their gradients against those in float64."""
+"""Fused operators in float16, against float64, and in bfloat16."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -51,3 +52,16 @@ def test_gradient_in_half_precision(row: Row) -> None:
         assert half[name].dtype == np.float16
         error = np.abs(half[name].astype(np.float64) - array).max()
         assert error <= 4e-3 * np.abs(array).max(), f"{row.type}, gradient of {name}"
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in test_fused.ROWS if "MatMul" in row.type], ids=lambda row: row.id
+)
+def test_a_bfloat16_product_is_a_valid_model(row: Row) -> None:
+    """Einsum, which turns the factors, does not take bfloat16."""
+    model = fused_model(row, ml_dtypes.bfloat16, results=forward(row))
+    gradient = differentiate(model, wrt=row.names, of=row.of, cotangent="input")
+    proto = ir.to_proto(gradient.model)
+    onnx.checker.check_model(proto, full_check=True)
+    types = {value.name: value.type.tensor_type.elem_type for value in proto.graph.output}
+    assert {types[gradient.outputs[name]] for name in row.names} == {onnx.TensorProto.BFLOAT16}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir
+
 from netgrad.onnx.fused.activations import activated, tanh_gelu
 from netgrad.onnx.fused.definition import Writer, fused
 
@@ -16,12 +18,20 @@ def _product(w: Writer) -> str:
     if w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0):
         raise w.refused("it moves the batch axes")
     operands = [
-        w.op("Einsum", name, equation="...ij->...ji") if w.attribute(flag, 0) else name
-        for name, flag in (("a", "transA"), ("b", "transB"))
+        _turned(w, name, w.dtype(k)) if w.attribute(flag, 0) else name
+        for k, (name, flag) in enumerate([("a", "transA"), ("b", "transB")])
     ]
     product = w.op("MatMul", *operands)
     alpha = w.attribute("alpha", 1.0)
     return product if alpha == 1.0 else w.op("Mul", product, w.number(alpha, "a"))
+
+
+def _turned(w: Writer, name: str, dtype: onnx_ir.DataType | None) -> str:
+    """Write a matrix of any rank with its last two axes exchanged: Einsum, which takes no bfloat16."""
+    if dtype is not onnx_ir.DataType.BFLOAT16:
+        return w.op("Einsum", name, equation="...ij->...ji")
+    wide = w.op("Einsum", w.cast(name, onnx_ir.DataType.FLOAT), equation="...ij->...ji")
+    return w.cast(wide, dtype)
 
 
 @fused("FusedMatMul", inputs="a b", attributes="alpha transA transB transBatchA transBatchB")
