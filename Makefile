@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format docs bench size corpus parity clean
+.PHONY: demo test lint format docs bench size corpus sweep parity clean
 
 # The stamp is renewed when the dependencies change.
 $(VENV)/dev: pyproject.toml
@@ -39,6 +39,10 @@ docs: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/size.py
+
+# Gradients of every node test of the standard, in three forms; takes about a quarter of an hour.
+sweep: $(VENV)/dev
+	$(BIN)/python -m tests.sweep
 
 # Agreement with PyTorch. PyTorch is no dependency of netgrad, and not part of `make test`.
 parity: $(VENV)/dev

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import onnx
 import pytest
 
 from netgrad.core.errors import InvalidArgumentError, RuntimeFailureError
@@ -51,6 +52,39 @@ def test_noise_is_part_of_the_error():
 
 def test_a_function_that_is_not_finite_has_no_estimate():
     assert measured(lambda t: math.nan).error == math.inf
+
+
+@pytest.mark.parametrize("function", [np.sign, lambda t: np.sign(t) + t, lambda t: float(t >= 0)])
+def test_a_jump_at_the_point_has_no_derivative(function):
+    assert measured(function).error == math.inf
+
+
+def test_an_output_that_changes_its_length_has_no_derivative_there():
+    proto = model(
+        [node("Range", "start limit delta", "y")],
+        {name: (DOUBLE, []) for name in ("start", "limit", "delta")},
+        {"y": DOUBLE},
+    )
+    for limit, finite in ((5.0, False), (5.5, True)):
+        point = {"start": 1.0, "limit": limit, "delta": 2.0}
+        objective = Objective(proto, point, {"y": np.ones(2 if limit == 5.0 else 3)}, ["start"])
+        error = objective.element("start", ()).error
+        assert error < 1e-6 if finite else error > 1
+
+
+def test_float32_in_the_middle_counts_as_rounding():
+    """The scale of DequantizeLinear is float32 in a float64 model, too, and close points hide its steps."""
+    proto = model(
+        [node("DequantizeLinear", "q s", "y")],
+        {"s": (FLOAT, []), "q": (onnx.TensorProto.UINT8, [2])},
+        {"y": FLOAT},
+    )
+    point = {"s": 0.3, "q": np.array([100, 200], np.uint8)}
+    objective = Objective(proto, point, {"y": np.ones(2)}, ["s"])
+    assert objective.precision == "float64"
+    assert objective.rounding >= np.finfo(np.float32).eps * 90
+    estimate = objective.element("s", ())
+    assert abs(estimate.value - 300) <= estimate.error < 3e-3 * 300
 
 
 def relu_net(dtype=FLOAT):

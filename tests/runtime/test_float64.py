@@ -8,7 +8,8 @@ from onnx import helper
 
 from netgrad.onnx.edit import all_values
 from netgrad.runtime.differences import float_types
-from netgrad.runtime.float64 import to_float64
+from netgrad.runtime.double_kernels import with_double_kernels
+from netgrad.runtime.float64 import narrowed, to_float64
 from netgrad.runtime.reference import ReferenceSession
 from netgrad.runtime.session import Session
 from tests.runtime.models import FLOAT, model, node, numbers
@@ -126,16 +127,41 @@ def test_what_is_float32_by_definition_keeps_its_type_behind_casts():
 
 def test_outputs_that_are_float32_by_definition_are_cast_behind():
     proto = model(
-        [node("DynamicQuantizeLinear", "x", "q scale zero"), node("Mul", "x scale", "y")],
-        {"x": (FLOAT, [3])},
-        {"y": FLOAT, "scale": FLOAT},
+        [node("DequantizeLinear", "q s", "d"), node("Mul", "d x", "y")],
+        {"x": (FLOAT, [3]), "s": (FLOAT, []), "q": (onnx.TensorProto.UINT8, [3])},
+        {"y": FLOAT, "d": FLOAT},
     )
-    x = np.array([-1, 0.5, 2], np.float32)
+    x, q = np.array([-1, 0.5, 2]) / 3, np.array([1, 7, 255], np.uint8)
     wide = to_float64(proto)
-    result = Session(wide).run({"x": x})
+    result = Session(wide).run({"x": x, "s": 0.1, "q": q})
     assert {array.dtype for array in result.values()} == {np.dtype(np.float64)}
-    assert result["scale"] == np.float32(3 / 255)
-    np.testing.assert_array_equal(result["y"], x.astype(np.float64) * result["scale"])
+    np.testing.assert_array_equal(result["d"], q * np.float32(0.1))
+    np.testing.assert_array_equal(result["y"], x * result["d"])
+    assert narrowed(wide, ["s"])
+    assert not narrowed(wide, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("op", "opset", "outputs"),
+    [
+        (node("DynamicQuantizeLinear", "x", "q y z"), 18, {"y": FLOAT}),
+        (node("LayerNormalization", "x w", "y mean deviation"), 18, {"y": FLOAT, "mean": FLOAT}),
+        (node("RotaryEmbedding", "x c c", "y"), 23, {"y": FLOAT}),
+        (node("CausalConvWithState", "x k", "y state"), 27, {"y": FLOAT, "state": FLOAT}),
+    ],
+)
+def test_what_runtimes_compute_in_float32_is_expanded(op, opset, outputs):
+    """Third differences over points close together see no noise of float32."""
+    shapes = {"x": (2, 3, 4) if "Rotary" not in op.op_type else (2, 1, 3, 4), "w": (4,), "c": (2, 3, 2)}
+    shapes["k"] = (3, 1, 2)
+    taken = {name: (FLOAT, shapes[name]) for name in op.input}
+    session = Session(with_double_kernels(to_float64(model([op], taken, outputs, opset=opset))))
+    arrays = {name: numbers(*shapes[name], seed=k) for k, name in enumerate(taken)}
+    x = arrays["x"].astype(np.float64)
+    moved = [session.run({**arrays, "x": x + k * 2.0**-20 * numbers(*x.shape, seed=7)}) for k in range(4)]
+    for name in outputs:
+        third = np.diff([result[name] for result in moved], 3, axis=0)
+        assert np.abs(third).max() < 1e-10
 
 
 def test_sequences_of_floats():

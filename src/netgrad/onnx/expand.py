@@ -11,6 +11,7 @@ import onnx.defs
 import onnx_ir
 
 from netgrad.core.errors import UnsupportedOperatorError
+from netgrad.onnx.causal_conv import causal_conv_definition
 from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import EXPANDED_FROM as EXPANDED_FROM
 from netgrad.onnx.edit import Editor, all_graphs, as_operator, inner_graphs
@@ -141,6 +142,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
     function = onnx.FunctionProto.FromString(content)
     if node.op_type == "Attention":
         guard_masked_rows(function)
+    if node.op_type == "CausalConvWithState" and not function.node:
+        return causal_conv_definition(node)
     return function if function.node else None
 
 

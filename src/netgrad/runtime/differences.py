@@ -24,7 +24,7 @@ from netgrad.onnx.read import ModelSource, load
 from netgrad.onnx.view import FLOATING
 from netgrad.runtime.cut import cut, values_at
 from netgrad.runtime.double_kernels import with_double_kernels
-from netgrad.runtime.float64 import to_float64
+from netgrad.runtime.float64 import narrowed, to_float64
 from netgrad.runtime.reference import ReferenceSession
 from netgrad.runtime.session import Session
 from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
@@ -87,10 +87,11 @@ def derivative(
     Central differences over h and h/2 with Richardson's extrapolation (Ridders 1982), for smaller and smaller
     h until the error estimate is below ``target`` or rounding takes over; the best is returned. The error
     estimate adds: the change by extrapolation; half of what the slopes left and right differ by beyond
-    curvature (which halves with h, while a corner's difference stays); rounding over h.
+    curvature (which halves with h, while a corner's difference stays); rounding over h. Where the function
+    jumps, its differences do not become smaller with h, and nothing is measured.
 
     Args:
-        function: A function of one number.
+        function: A function of one number; it gives NaN where it has no value.
         rounding: Absolute rounding error of one value of ``function``.
         target: An error that is small enough.
         largest: The first h.
@@ -108,7 +109,8 @@ def derivative(
         right, left = (after_half - middle) / (step / 2), (middle - before_half) / (step / 2)
         bend = abs(2 * (right - left) - (after + before - 2 * middle) / step)
         value = (4 * narrow - wide) / 3
-        error = abs(value - narrow) + bend / 2 + noise
+        jump = abs(after_half - before_half) > max(0.75 * abs(after - before), _SAFETY * rounding)
+        error = np.inf if jump else abs(value - narrow) + bend / 2 + noise
         if error < best.error:
             kink = error > target and bend > 4 * noise and bend > 0.5 * abs(right - left)
             best = Estimate(value, error, left, right, step, kink)
@@ -162,6 +164,9 @@ class Objective:
         found = most_precise(opened, feeds, list(cotangents))
         self._runner, self.engine, self.precision = found.runner, found.engine, found.precision
         wide = self.precision == "float64"
+        # float32 in the middle makes steps that are too wide for neighbouring points to show them
+        double = wide and not narrowed(found.model, wrt)
+        self._epsilon = float(np.finfo(np.float64 if double else np.float32).eps)
         self._feeds = {name: widened(value) if wide else value for name, value in feeds.items()}
         self.point = {name: np.asarray(self._feeds[name]) for name in wrt}
         terms = self._terms(self._feeds)
@@ -206,10 +211,12 @@ class Objective:
 
     def _terms(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         results = self._runner.run(feeds, list(self._cotangents))
-        return {
-            name: np.asarray(results[name], np.float64) * cotangent
-            for name, cotangent in self._cotangents.items()
-        }
+        terms = {}
+        for name, cotangent in self._cotangents.items():
+            array = np.asarray(results[name], np.float64)
+            # a Range or Unique whose output changes its length has no value next to the point
+            terms[name] = array * cotangent if array.shape == cotangent.shape else np.full((), np.nan)
+        return terms
 
     def _value(self, moved: Mapping[str, np.ndarray[Any, Any]]) -> float:
         cast = {name: array.astype(self.point[name].dtype) for name, array in moved.items()}
@@ -221,10 +228,9 @@ class Objective:
         A smooth function has none, so what remains is noise (Hamming's difference table; Moré and Wild,
         Estimating computational noise, 2011). At least one rounding of the largest partial sum.
         """
-        epsilon = np.finfo(np.float64 if self.precision == "float64" else np.float32).eps
         rng = np.random.default_rng(0)
         direction = {name: random_direction(array, rng) for name, array in self.point.items()}
-        spacing = np.sqrt(epsilon)
+        spacing = np.sqrt(self._epsilon)
         values = [
             self._value({name: self.point[name] + k * spacing * d for name, d in direction.items()})
             for k in range(7)
@@ -232,7 +238,7 @@ class Objective:
         third = np.diff(values, 3)
         third = third[np.isfinite(third)]
         measured = float(np.sqrt(np.mean(third**2) / 20)) if third.size else 0.0  # 20 = C(6, 3)
-        return max(measured, float(epsilon) * self.magnitude)
+        return max(measured, self._epsilon * self.magnitude)
 
 
 def random_direction(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -256,6 +262,7 @@ class Precise:
         runner: Runs it.
         engine: ``"ONNX Runtime"`` or ``"ONNX reference evaluator"``.
         precision: ``"float64"`` or ``"the model's own"``.
+        model: The model in that precision.
         results: The outputs asked for, by name.
         failure: Why ONNX Runtime cannot run the model as it is; None if it can.
     """
@@ -263,6 +270,7 @@ class Precise:
     runner: Runner
     engine: str
     precision: str
+    model: onnx_ir.Model
     results: dict[str, Any]
     failure: RuntimeFailureError | None = None
 
@@ -284,7 +292,8 @@ def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequen
     failure: RuntimeFailureError | None = None
     try:
         session = Session(model, memory_pattern=False)
-        native = Precise(session, _ENGINES[0], "the model's own", session.run(feeds, outputs))
+        results = session.run(feeds, outputs)
+        native = Precise(session, _ENGINES[0], "the model's own", model, results)
     except RuntimeFailureError as error:
         failure = error
     margin = max((_AGREEMENT[dtype] for dtype in float_types(model)), default=0.0)
@@ -303,7 +312,7 @@ def most_precise(model: onnx_ir.Model, feeds: Mapping[str, Any], outputs: Sequen
         except RuntimeFailureError:
             continue
         if native is None or _agree(results, native.results, margin):
-            return Precise(runner, engine, "float64", results, failure)
+            return Precise(runner, engine, "float64", wide_model, results, failure)
     if native is None:
         assert failure is not None, "a model that gave no results failed"
         raise failure

@@ -5,6 +5,7 @@ Central differences of a float32 model keep three or four digits; of the same mo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ import onnx
 import onnx_ir
 
 from netgrad.onnx.edit import all_values
+from netgrad.onnx.expand import expand, has_definition
 from netgrad.onnx.infer import attribute_default, schema_of
 from netgrad.onnx.read import ModelSource, load
-from netgrad.onnx.view import FLOATING
+from netgrad.onnx.shapes import infer_shapes
+from netgrad.onnx.view import FLOATING, captured_values, subgraphs, values_of
 
 _DOUBLE = onnx_ir.DataType.DOUBLE
 _NARROW = FLOATING - {_DOUBLE}
@@ -28,17 +31,27 @@ _STASHED_IN_FUNCTION = frozenset({"GroupNormalization", "RMSNormalization"})
 LayerNormalization has kernels that ignore it, and an evaluator that refuses any but float32's.
 """
 
+_FLOAT32_INSIDE = frozenset({"AffineGrid", "CausalConvWithState", "LinearAttention"})
+"""Operators that runtimes compute in float32 whatever they are given; their definitions can be widened."""
+
 
 def to_float64(model: ModelSource) -> onnx_ir.Model:
     """A copy of ``model`` in which every floating-point value is float64.
 
     Inputs, initializers, constants, casts and types given as attributes are changed alike. Where an operator
-    takes or gives float32 only (the scales of Resize), casts are put around it.
+    takes or gives float32 only (the scales of Resize), casts are put around it. Operators that would compute
+    in float32 all the same are expanded into their definitions.
 
     Args:
         model: The model; it is not changed.
     """
     wide = load(model)
+    infer_shapes(wide)  # casts go by types, and the nodes of a gradient have none of their own
+    expand(
+        wide,
+        _narrow_inside(wide.opset_imports.get("", 0)),
+        keep={*wide.graph.initializers, *(v.name or "" for v in wide.graph.outputs)},
+    )
     containers: list[tuple[Any, dict[str, int]]] = [(wide.graph, wide.opset_imports)]
     containers += [(function, function.opset_imports) for function in wide.functions.values()]
     for container, opsets in containers:
@@ -49,6 +62,36 @@ def to_float64(model: ModelSource) -> onnx_ir.Model:
     for value in all_values(wide):
         _widen_value(value)
     return wide
+
+
+def narrowed(model: onnx_ir.Model, names: Collection[str]) -> bool:
+    """Whether what is computed from ``names`` passes a narrower type in a model that `to_float64` gave."""
+    reached = {value for value in values_of(model.graph) if value.name in names}
+    for node in onnx_ir.traversal.RecursiveGraphIterator(model.graph):
+        if not any(value in reached for value in (*node.inputs, *captured_values(node))):
+            continue
+        for graph in subgraphs(node):
+            reached.update(graph.inputs)
+        to = node.attributes.get("to") if node.op_type == "Cast" else None
+        if to is not None and not to.is_ref() and to.value in _NARROW:
+            return True
+        reached.update(node.outputs)
+    return False
+
+
+def _narrow_inside(opset: int) -> Callable[[onnx_ir.Node], bool]:
+    """Whether runtimes compute a node in float32, or some output of it."""
+
+    def narrow(node: onnx_ir.Node) -> bool:
+        if node.domain not in ("", "ai.onnx"):
+            return False
+        if node.op_type == "LayerNormalization":  # the mean and the deviation of its kernels are float32
+            return any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
+        schema = schema_of(node.op_type, opset)
+        narrow = schema is not None and _float32_only(schema, schema.inputs, 0)
+        return node.op_type in _FLOAT32_INSIDE or (narrow and has_definition(node, opset))
+
+    return narrow
 
 
 def _widen_value(value: onnx_ir.Value) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
 
 from netgrad.onnx.builder import Value
@@ -77,15 +78,46 @@ def _tile_exactly(op: RuleContext, x: Value) -> bool:
 def max_unpool(op: RuleContext, dy: Value) -> list[Value | None]:
     """Y = zeros with X[i] at place I[i]; dX[i] = dY at place I[i].
 
-    The places are distinct: which of several elements one place gets is not defined.
+    Places are distinct in what MaxPool gives. With ``output_shape``, the standard counts places in the
+    smaller tensor that the windows give, and ONNX Runtime in Y itself; so the operator is asked where it puts
+    each element, by unpooling their numbers.
     """
-    if op.optional(2) is not None:
-        raise op.refuse(
-            "it has output_shape, with which the standard and ONNX Runtime count places differently",
-            "leave output_shape out and use Pad",
-        )
     flat = op.builder.reshape(dy, [-1])
-    return [op.builder.assume_like(op.emit("Gather", flat, op.required(1)), op.input), None]
+    if op.optional(2) is None:
+        dx = op.builder.assume_like(op.emit("Gather", flat, op.required(1)), op.input)
+    else:
+        dx = _collected(op, flat)
+    return [dx, *[None] * (len(op.inputs) - 1)]
+
+
+_EXACT = 1 << 24
+"""Integers below are exact in float32, the type that runtimes unpool."""
+
+
+def _collected(op: RuleContext, dy: Value) -> Value:
+    """For each element of X the element of the flat ``dy`` where the operator puts it; 0 where nowhere."""
+    b, x = op.builder, op.input
+    static = x.static_shape
+    count = b.ints([math.prod(static)]) if static is not None else b.reshape(b.op("Size", x), [1])
+    numbers = b.op("Range", b.constant(1), b.reshape(count, []) + b.constant(1), b.constant(1))
+
+    def placed(part: Value) -> Value:
+        """Where in Y the numbers ``part``, one per element of X, end up; 0 where none does."""
+        given = {name: op.attribute(name) for name in ("kernel_shape", "pads", "strides")}
+        narrow = b.reshape_like(b.cast(part, ir.DataType.FLOAT), x)
+        spread = b.op("MaxUnpool", narrow, op.required(1), op.optional(2), **given)
+        return b.cast(b.reshape(spread, [-1]), ir.DataType.INT64)
+
+    if static is not None and math.prod(static) < _EXACT:
+        owners = placed(numbers)
+    else:
+        high = numbers / _EXACT
+        owners = placed(high) * _EXACT + placed(numbers - high * _EXACT)
+    wide = widened(b, dy)
+    slots = b.fill(count + b.ints([1]), 0.0, op.floating(wide))
+    sums = b.op("ScatterElements", slots, owners, wide, reduction="add")  # slot 0: where no element is
+    rest = b.slice(sums, 0, 1, np.iinfo(np.int64).max)
+    return b.cast(b.reshape_like(rest, x), op.floating(dy))
 
 
 # ---- global pools ------------------------------------------------------------------------------------

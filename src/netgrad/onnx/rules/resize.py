@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import onnx_ir as ir
@@ -10,6 +12,8 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+
+_WHOLE_RATIO = "keep_aspect_ratio_policy"
 
 _KERNEL_ATTRIBUTES = (
     "antialias",
@@ -23,7 +27,7 @@ _KERNEL_ATTRIBUTES = (
 
 @rule(
     "Resize",
-    attributes=(*_KERNEL_ATTRIBUTES, "axes", "extrapolation_value"),
+    attributes=(*_KERNEL_ATTRIBUTES, "axes", "extrapolation_value", _WHOLE_RATIO),
     not_differentiable=(1, 2, 3),
 )
 def resize(op: RuleContext, dy: Value) -> list[Value | None]:
@@ -32,19 +36,21 @@ def resize(op: RuleContext, dy: Value) -> list[Value | None]:
     Resizing is linear and separable, and W_a is what the same Resize makes of the identity matrix; so every
     mode, rounding and coordinate transformation is the forward operator's own. Magnification to the nearest
     by whole factors, where each element becomes a block, is a sum over blocks instead: an average pool.
+    Where the aspect ratio is kept, one axis decides the scale of all: the identity gets an axis like it.
 
     Source: https://onnx.ai/onnx/operators/onnx__Resize.html.
     """
     rank = op.rank(op.input)
     axes = [axis % rank for axis in op.attribute("axes") or range(rank)]
-    factors = _block_factors(op, axes)
+    leader = _leader(op, axes)
+    factors = _block_factors(op, axes, leader)
     if factors is not None and op.floating(dy) is not ir.DataType.DOUBLE:
         total = op.emit("AveragePool", dy, kernel_shape=factors, strides=factors) * float(math.prod(factors))
         return [op.builder.assume_shape(total, op.input.shape), *[None] * (len(op.inputs) - 1)]
     dx = dy
     for position, axis in enumerate(axes):
-        if not _is_identity(op, position, axis):
-            dx = _contract(op, dx, position, len(axes), axis, rank)
+        if not _is_identity(op, position, axis, leader):
+            dx = _contract(op, dx, position, axes, rank, leader)
     return [dx, *[None] * (len(op.inputs) - 1)]
 
 
@@ -55,14 +61,63 @@ def _number(values: Value | None, position: int) -> float | None:
     return float(values.constant[position])
 
 
+@dataclass(frozen=True)
+class _Leader:
+    """The axis that decides the scale of all axes, where the aspect ratio is kept.
+
+    Attributes:
+        length: Its size in X, shape (1,).
+        size: The size that is asked for it, shape (1,).
+        scale: The quotient of the two, where they are known.
+    """
+
+    length: Value
+    size: Value
+    scale: Fraction | None
+
+    def resized(self, size: object) -> int | None:
+        """What becomes of an axis of ``size``, where it is known and no rounding is involved."""
+        if self.scale is None or not isinstance(size, int):
+            return None
+        wanted = self.scale * size
+        return int(wanted) if wanted.denominator == 1 else None
+
+
+def _leader(op: RuleContext, axes: list[int]) -> _Leader | None:
+    """The axis with the smallest or the largest quotient of sizes; None where each axis has its own."""
+    build, sizes, policy = op.builder, op.optional(3), op.attribute(_WHOLE_RATIO)
+    if sizes is None or policy not in ("not_larger", "not_smaller"):
+        return None
+    if _crops(op):
+        raise op.refuse(f"it crops to a region, and {_WHOLE_RATIO} is '{policy}'")
+    lengths = [op.input.dim(axis) for axis in axes]
+    known = [length for length in lengths if isinstance(length, int)]
+    if sizes.constant is not None and len(known) == len(lengths) and all(known):
+        wanted = [int(size) for size in sizes.constant.reshape(-1)]
+        pairs = list(zip(wanted, known, strict=True))
+        chosen = (min if policy == "not_larger" else max)(pairs, key=lambda pair: Fraction(*pair))
+        return _Leader(build.ints([chosen[1]]), build.ints([chosen[0]]), Fraction(*chosen))
+    present = build.op("Gather", build.op("Shape", op.input), build.ints(axes))
+    quotients = build.cast(sizes, ir.DataType.FLOAT) / build.cast(present, ir.DataType.FLOAT)
+    place = build.op("ArgMin" if policy == "not_larger" else "ArgMax", quotients, axis=0, keepdims=1)
+    one = (1,)
+    return _Leader(
+        build.assume_shape(build.op("Gather", present, place), one),
+        build.assume_shape(build.op("Gather", sizes, place), one),
+        None,
+    )
+
+
 def _crops(op: RuleContext) -> bool:
     return bool(op.attribute("coordinate_transformation_mode") == "tf_crop_and_resize")
 
 
-def _is_identity(op: RuleContext, position: int, axis: int) -> bool:
+def _is_identity(op: RuleContext, position: int, axis: int, leader: _Leader | None) -> bool:
     """Whether the axis is known to come out as it went in."""
     if _crops(op):
         return False
+    if leader is not None:
+        return leader.scale == 1
     scale = _number(op.optional(2), position)
     if scale is not None:
         return scale == 1
@@ -70,7 +125,7 @@ def _is_identity(op: RuleContext, position: int, axis: int) -> bool:
     return size is not None and size in (op.output.dim(axis), _number(op.optional(3), position))
 
 
-def _block_factors(op: RuleContext, axes: list[int]) -> list[int] | None:
+def _block_factors(op: RuleContext, axes: list[int], leader: _Leader | None) -> list[int] | None:
     """Whole factors of the axes behind the second, where Resize repeats each element; None otherwise."""
     mode, nearest = op.attribute("coordinate_transformation_mode"), op.attribute("nearest_mode")
     aligned = (mode == "asymmetric" and nearest == "floor") or (
@@ -82,10 +137,14 @@ def _block_factors(op: RuleContext, axes: list[int]) -> list[int] | None:
         return None
     factors = [1] * rank
     for position, axis in enumerate(axes):
-        if _is_identity(op, position, axis):
+        if _is_identity(op, position, axis, leader):
             continue
         factor = _number(op.optional(2), position)
-        if factor is None:
+        if leader is not None:
+            if leader.scale is None:
+                return None
+            factor = float(leader.scale)
+        elif factor is None:
             before, after = op.input.dim(axis), op.output.dim(axis)
             if not isinstance(before, int) or not isinstance(after, int) or before == 0:
                 return None
@@ -96,36 +155,80 @@ def _block_factors(op: RuleContext, axes: list[int]) -> list[int] | None:
     return factors[2:] if factors[:2] == [1, 1] else None
 
 
-def _contract(op: RuleContext, dy: Value, position: int, count: int, axis: int, rank: int) -> Value:
-    """``W_a^T dY`` along one axis."""
+def _contract(
+    op: RuleContext, dy: Value, position: int, axes: list[int], rank: int, leader: _Leader | None
+) -> Value:
+    """``W_a^T dY`` along the axis at ``position``."""
+    axis = axes[position]
+    out_first = axis != rank - 2
+    if leader is None or leader.resized(op.input.dim(axis)) is not None:
+        weights = _weights(op, position, axes, leader, out_first=out_first)
+    else:
+        weights = _led_weights(op, position, axis, leader, out_first=out_first)
     if axis == rank - 1:
-        return dy @ _weights(op, position, count, axis, out_first=True)
+        return dy @ weights
     if axis == rank - 2:
-        return _weights(op, position, count, axis, out_first=False) @ dy
+        return weights @ dy
     swap = list(range(rank))
     swap[axis], swap[-1] = swap[-1], swap[axis]
-    moved = op.builder.transpose(dy, swap) @ _weights(op, position, count, axis, out_first=True)
-    return op.builder.transpose(moved, swap)
+    return op.builder.transpose(op.builder.transpose(dy, swap) @ weights, swap)
 
 
-def _weights(op: RuleContext, position: int, count: int, axis: int, *, out_first: bool) -> Value:
-    """W_a, or its transpose: the identity matrix resized along one of its axes like ``axis`` of X."""
-    build = op.builder
+def _led_weights(op: RuleContext, position: int, axis: int, leader: _Leader, *, out_first: bool) -> Value:
+    """W_a, or its transpose, where another axis may decide the scale.
+
+    Row i of the identity, constant along an axis like the leader, is resized along both: all scales stay in
+    one operator, and along the leader nothing changes but the size.
+    """
+    build, length = op.builder, _length(op, axis)
+    identity, dtype = _identity(op, length)
+    rows = build.unsqueeze(identity, [0, 3])
+    spread = build.op("Expand", rows, build.concat([build.ints([1, 1, 1]), leader.length], axis=0))
+    sizes = build.concat([_entry(op, op.required(3), position), leader.size], axis=0)
+    given = {name: op.attribute(name) for name in (*_KERNEL_ATTRIBUTES, _WHOLE_RATIO)}
+    resized = op.emit("Resize", spread, None, None, sizes, axes=[2, 3], **given)
+    weights = build.squeeze(build.slice(resized, 3, 0, 1), [0, 3])
+    return build.cast(build.transpose(weights, [1, 0]) if out_first else weights, dtype)
+
+
+def _length(op: RuleContext, axis: int) -> Value:
+    """The size of an axis of X, shape (1,)."""
+    size = op.input.dim(axis)
+    if isinstance(size, int):
+        return op.builder.ints([size])
+    return op.emit("Shape", op.input, start=axis, end=axis + 1)
+
+
+def _identity(op: RuleContext, length: Value) -> tuple[Value, ir.DataType]:
+    """An identity matrix in a type that can be resized, and the type of X."""
     dtype = op.floating(op.input)
     inner = dtype if dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else ir.DataType.FLOAT
-    size = op.input.dim(axis)
-    length = (
-        build.ints([size]) if isinstance(size, int) else op.emit("Shape", op.input, start=axis, end=axis + 1)
-    )
-    shape = build.concat([length, length], axis=0)
-    zeros = build.fill(shape, 0.0, inner)
-    identity = op.emit("EyeLike", zeros)
+    shape = op.builder.concat([length, length], axis=0)
+    return op.emit("EyeLike", op.builder.fill(shape, 0.0, inner)), dtype
 
-    def entry(values: Value | None, at: int) -> Value | None:
+
+def _entry(op: RuleContext, values: Value, at: int) -> Value:
+    return op.builder.assume_shape(op.builder.slice(values, 0, at, at + 1), (1,))
+
+
+def _weights(
+    op: RuleContext, position: int, axes: list[int], leader: _Leader | None, *, out_first: bool
+) -> Value:
+    """W_a, or its transpose: the identity matrix resized along one of its axes like one axis of X."""
+    build = op.builder
+    count, axis = len(axes), axes[position]
+    identity, dtype = _identity(op, _length(op, axis))
+
+    def entry(values: Value | None) -> Value | None:
         if values is None or (values.constant is not None and values.constant.size == 0):
             return None
-        return build.assume_shape(build.slice(values, 0, at, at + 1), (1,))
+        return _entry(op, values, position)
 
+    sizes = entry(op.optional(3))
+    if leader is not None:
+        size = leader.resized(op.input.dim(axis))
+        assert size is not None, "a size that is rounded needs the leader"
+        sizes = build.ints([size])
     roi = None
     if _crops(op):
         region = op.required(1)
@@ -138,8 +241,8 @@ def _weights(op: RuleContext, position: int, count: int, axis: int, *, out_first
         "Resize",
         identity,
         roi,
-        entry(op.optional(2), position),
-        entry(op.optional(3), position),
+        entry(op.optional(2)),
+        sizes,
         axes=[0 if out_first else 1],
         **{name: op.attribute(name) for name in _KERNEL_ATTRIBUTES if op.has_attribute(name)},
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.onnx.rules.table import Case, Tensor, away_from_zero, distinct, exactly, normal
+from tests.onnx.rules.table import Case, Tensor, away_from_zero, constant, distinct, exactly, normal
 
 Shape = tuple[int, ...]
 
@@ -62,6 +62,13 @@ MAX = [
         "MaxUnpool",
         [normal(1, 2, 2), _places(1, 2, 4, 7)],
         {"kernel_shape": [2], "strides": [2]},
+        gradient_dtype="float32",
+    ),
+    Case(
+        "MaxUnpool",
+        [normal(1, 2, 2), _places(1, 2, 4, 7), constant([1, 2, 4])],
+        {"kernel_shape": [2], "strides": [2]},
+        "output_shape",
         gradient_dtype="float32",
     ),
 ]

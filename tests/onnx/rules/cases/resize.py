@@ -136,6 +136,22 @@ ROWS = [
         },
         note="a region that reaches outside",
     ),
+    *(
+        Case(
+            "Resize",
+            [normal(1, 2, 3, 4), None, None, sizes],
+            {"mode": kind, "keep_aspect_ratio_policy": policy, "axes": axes},
+            note=note,
+            opset=18,
+        )
+        for note, kind, policy, sizes, axes in [
+            ("the ratio kept, whole", "nearest", "not_larger", constant([6, 20]), [2, 3]),
+            ("the ratio kept, rounded", "linear", "not_larger", constant([7, 7]), [2, 3]),
+            ("the ratio kept, rounded", "linear", "not_smaller", constant([4, 7]), [3, 2]),
+            ("the ratio kept, rounded", "cubic", "not_smaller", constant([5, 5]), [2, 3]),
+            ("the ratio kept, smaller", "nearest", "not_larger", constant([2, 3]), [2, 3]),
+        ]
+    ),
     Case("AffineGrid", [normal(2, 2, 3), constant([2, 1, 3, 4])], opset=20, forward=grid_2d),
     Case(
         "AffineGrid",
