@@ -36,14 +36,34 @@ def test_operators_without_inference_are_like_their_input(opset: int, node: str)
     assert len(operator.inputs) == node.count(",") + 1
 
 
-def test_attention_of_unknown_sizes_is_not_taken_for_empty() -> None:
-    """The standard's inference computes with a dim that has no number as if it were 0."""
-    text = """<ir_version: 10, opset_import: ["": 23]>
-        g (float[N, 2, S, 8] q, float[N, 2, T, 8] k, float[N, 2, T, 8] v, float[N, 2, P, 8] past) => (y) {
-            y, key, value, scores = Attention(q, k, v, , past, past)
-        }"""
+@pytest.mark.parametrize(
+    ("inputs", "heads", "wanted"),
+    [
+        (
+            "float[B, 4, L, 8] q, float[B, 2, M, 8] k, float[B, 2, M, 6] v"
+            ", float[B, 2, P, 8] p, float[B, 2, P, 6] r",
+            "",
+            ["[B,4,L,6]", "[B,2,None,8]", "[B,2,None,6]", "[B,4,L,None]"],
+        ),
+        (
+            "float[B, L, 32] q, float[B, 3, 16] k, float[B, 3, 12] v"
+            ", float[B, 2, 5, 8] p, float[B, 2, 5, 6] r",
+            "q_num_heads = 4, kv_num_heads = 2, ",
+            ["[B,L,24]", "[B,2,8,8]", "[B,2,8,6]", "[B,4,L,8]"],
+        ),
+        (
+            "float[B, L, D] q, float[B, M, D] k, float[B, M, E] v, float[B, 2, 5, 8] p, float[B, 2, 5, 6] r",
+            "q_num_heads = 4, kv_num_heads = 2, ",
+            ["[B,L,None]", "[B,2,None,None]", "[B,2,None,None]", "[B,4,L,None]"],
+        ),
+    ],
+)
+def test_unknown_dims_of_attention_are_not_taken_for_zero(inputs: str, heads: str, wanted: list[str]) -> None:
+    text = f"""<ir_version: 10, opset_import: ["": 23]>
+        g ({inputs}) => (y, pk, pv, s) {{
+            y, pk, pv, s = Attention<{heads}scale = 1.0>(q, k, v, , p, r)
+        }}"""
     model = ir.from_proto(onnx.parser.parse_model(text))
     infer_shapes(model)
-    shapes = {output.name: output.shape for output in model.graph[0].outputs}
-    assert not [name for name, shape in shapes.items() if shape is not None and 0 in shape.dims]
-    assert str(shapes["y"]) == "[N,2,S,8]"
+    assert [str(output.shape) for output in model.graph.outputs] == wanted
+    assert {output.dtype for output in model.graph.outputs} == {ir.DataType.FLOAT}

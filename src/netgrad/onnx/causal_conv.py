@@ -13,8 +13,8 @@ def causal_conv_definition(node: onnx_ir.Node) -> onnx.FunctionProto:
     """The definition of one CausalConvWithState node, by windows in place of a Conv.
 
     The standard's own definition is a Conv with as many groups as there are channels, which is an attribute.
-    Here each of the L positions gathers its k elements: with P the last k - 1 elements of the past, then those
-    of X, Y[n, c, i] = sum over j of P[n, c, i + j] W[c, 0, j] + B[c]. The last of P are the next state.
+    Here each of the L positions gathers its k elements: with P the last k - 1 elements of the past, then X,
+    Y[n, c, i] = sum over j of P[n, c, i + j] W[c, 0, j] + B[c]. The last k - 1 of P are the next state.
     """
     given = [value is not None for value in node.inputs] + [False] * 4
     activation = node.attributes.get("activation")

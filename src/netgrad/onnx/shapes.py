@@ -6,6 +6,7 @@ import onnx
 import onnx.shape_inference
 import onnx_ir
 
+from netgrad.onnx.attention_shapes import imply_attention_shapes, is_attention
 from netgrad.onnx.carried import infer_carried
 from netgrad.onnx.edit import all_graphs, all_values
 from netgrad.onnx.ranks import imply_ranks
@@ -13,6 +14,9 @@ from netgrad.onnx.read import has_maps
 
 _UNINFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
 """Operators that the standard gives no inference; their output is like their first input."""
+
+_OPAQUE = "netgrad.opaque"
+"""A domain of which the standard knows nothing."""
 
 _SMALL = 1024  # bytes; an initializer up to this size may hold a shape, and inference sees its content
 
@@ -41,7 +45,8 @@ def infer_shapes(model: onnx_ir.Model) -> None:
         inferred = _inferred(model)
     while inferred is not None:
         _read_back(model.graph, inferred.graph, symbols)
-        inferred = _inferred(model) if imply_ranks(model) else None
+        more = imply_attention_shapes(model)
+        inferred = _inferred(model) if imply_ranks(model) or more else None
     infer_carried(model, lambda: _infer_again(model, symbols))
 
 
@@ -117,14 +122,16 @@ def _without_weights(model: onnx_ir.Model) -> onnx.ModelProto:
 def _inferable(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The message, changed in place so that inference sees more.
 
-    Operators that have no inference become Identity of their first input. Inner graphs get their own copy of
-    the integers that they read from the main graph: inference looks at no content from outside.
+    Operators that have no inference become Identity of their first input, and those whose inference is wrong
+    become unknown. Inner graphs get their own copy of the integers that they read from the main graph:
+    inference looks at no content from outside.
     """
     integers = {
         tensor.name: tensor
         for tensor in proto.graph.initializer
         if tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
     }
+    proto.opset_import.add(domain=_OPAQUE, version=1)
     pending = [proto.graph]
     while pending:
         graph = pending.pop()
@@ -135,6 +142,8 @@ def _inferable(proto: onnx.ModelProto) -> onnx.ModelProto:
             if node.op_type in _UNINFERRED and node.domain in ("", "ai.onnx"):
                 node.op_type = "Identity"
                 del node.input[1:], node.attribute[:]
+            if is_attention(node.domain, node.op_type):
+                node.domain = _OPAQUE
             pending.extend(attribute.g for attribute in node.attribute if attribute.HasField("g"))
             pending.extend(graph for attribute in node.attribute for graph in attribute.graphs)
     return proto
@@ -145,7 +154,7 @@ def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | 
     for node, node_proto in zip(graph, proto.node, strict=True):
         for output in node.outputs:
             if output.name in types and not has_maps(types[output.name]):
-                _update(output, types[output.name], symbols, zeros=not _takes_unknown_for_zero(node))
+                _update(output, types[output.name], symbols)
         for attribute in node_proto.attribute:
             inner = node.attributes[attribute.name]
             if inner.type == onnx_ir.AttributeType.GRAPH:
@@ -155,17 +164,7 @@ def _read_back(graph: onnx_ir.Graph, proto: onnx.GraphProto, symbols: set[str | 
                     _read_back(one, one_proto, symbols)
 
 
-def _takes_unknown_for_zero(node: onnx_ir.Node) -> bool:
-    """Whether the standard's inference may have computed with an unknown dim as if it were 0."""
-    return node.op_type == "Attention" and any(
-        value is not None and (value.shape is None or not value.shape.is_static()) for value in node.inputs
-    )
-
-
-def _update(
-    value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None], *, zeros: bool = True
-) -> None:
-    """Give a value the type and shape that inference found; dims of 0 only if ``zeros``."""
+def _update(value: onnx_ir.Value, proto: onnx.TypeProto, symbols: set[str | None]) -> None:
     new_type = onnx_ir.serde.deserialize_type_proto_for_type(proto)
     if new_type is not None and new_type.dtype != onnx_ir.DataType.UNDEFINED:
         value.type = new_type
@@ -175,12 +174,12 @@ def _update(
     known = value.shape if value.shape is not None and value.shape.rank() == shape.rank() else None
     dims: list[int | str | None] = []
     for axis, dim in enumerate(shape):
-        if isinstance(dim, int) and (dim or zeros):
+        if isinstance(dim, int):
             dims.append(dim)
             continue
         # Inference invents names (unk__0) for dims that it can't tell; another run may give them to other
         # dims.
-        name = dim.value if isinstance(dim, onnx_ir.SymbolicDim) and dim.value in symbols else None
+        name = dim.value if dim.value in symbols else None
         former = known[axis] if known is not None else None
         dims.append(former if isinstance(former, int) else name)
     value.shape = onnx_ir.Shape(dims)

@@ -85,7 +85,6 @@ CASES = [
         opset=27,
         forward=causal_conv,
         gradient_dtype="float32",
-        symbolic=False,  # the standard defines it only where the kernel's size is known
     ),
     Case(
         "CausalConvWithState",
@@ -95,7 +94,6 @@ CASES = [
         opset=27,
         forward=silu_causal_conv,
         gradient_dtype="float32",
-        symbolic=False,
     ),
     Case("SwiGLU", [normal(2, 3), normal(2, 3)], {"alpha": 1.5}, opset=28),
     Case("Attention", [normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 3)], opset=23),
