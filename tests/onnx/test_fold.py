@@ -55,6 +55,16 @@ def test_shape_arithmetic_of_static_dims_is_folded() -> None:
     )
 
 
+def test_a_number_in_the_type_of_a_value_is_folded() -> None:
+    nodes = [
+        _ints("two", 2),
+        node("CastLike", ["two", "x"], ["factor"]),
+        node("Mul", ["x", "factor"], ["y"]),
+    ]
+    prepared = _prepared_same(model(nodes, {"x": X}, symbolic=True), {"x": X})
+    assert operators(prepared) == ["Mul"]
+
+
 def test_shape_arithmetic_of_symbolic_dims_stays() -> None:
     proto = model(_flatten_by_shape(), {"x": X}, symbolic=True)
     prepared = _prepared_same(proto, {"x": X})
@@ -145,6 +155,7 @@ FOLDABLE: list[tuple[str, list[Array], dict[str, Any]]] = [
     ("Pow", [DIVISORS, np.array(2)], {}),
     ("Cast", [INTEGERS], {"to": onnx.TensorProto.INT32}),
     ("Cast", [INTEGERS > 0], {"to": onnx.TensorProto.INT64}),
+    ("CastLike", [INTEGERS, np.zeros(1, np.float32)], {}),
     ("Concat", [INTEGERS, DIVISORS], {"axis": 0}),
     ("Expand", [INTEGERS, np.array([2, 4])], {}),
     ("Flatten", [INTEGERS.reshape(2, 1, 2)], {"axis": 2}),

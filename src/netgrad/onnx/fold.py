@@ -26,10 +26,10 @@ _LARGEST = 4096
 """Elements of a tensor that is still folded: enough for shapes, index ranges and small masks."""
 
 _OPERATORS = """
-    Abs Add And Cast Ceil Concat ConstantOfShape Div Equal Expand Flatten Floor Gather GatherElements GatherND
-    Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow Range Reciprocal ReduceMax
-    ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Size Slice Sqrt Squeeze
-    Sub Tile Transpose Unsqueeze Where Xor
+    Abs Add And Cast CastLike Ceil Concat ConstantOfShape Div Equal Expand Flatten Floor Gather
+    GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow
+    Range Reciprocal ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape
+    Sign Size Slice Sqrt Squeeze Sub Tile Transpose Unsqueeze Where Xor
 """
 _FOLDED = frozenset(_OPERATORS.split())
 _UNKNOWN_DIM = -(2**62)  # stands for an unknown dim while elements are picked out of a shape
@@ -121,6 +121,8 @@ class _Folding:
         if node.op_type in ("Shape", "Size"):
             dims = _dims(node)
             return None if dims is None or _UNKNOWN_DIM in dims else _size_or_shape(node, dims)
+        if node.op_type == "CastLike":
+            return self._cast_like(node)
         arrays: list[Array | None] = []
         for index, value in enumerate(node.inputs):
             array = self._value(value)
@@ -135,6 +137,13 @@ class _Folding:
         if result is None or (result.dtype == np.int64 and (result == _UNKNOWN_DIM).any()):
             return None
         return result
+
+    def _cast_like(self, node: onnx_ir.Node) -> Array | None:
+        """A constant in the element type of a value whose content need not be known."""
+        array, like = self._value(node.inputs[0]), node.inputs[1]
+        if array is None or like is None or like.dtype is None or node.attributes:
+            return None
+        return array.astype(like.dtype.numpy()) if like.dtype in FLOATS else None
 
     def _replace_by_branch(self, node: onnx_ir.Node, graph: onnx_ir.Graph, condition: bool) -> None:
         """Put the chosen branch in the place of an If; what it gives gets the names of the If's outputs."""
