@@ -127,3 +127,26 @@ def test_the_gradient_of_a_carried_float16_weight_does_not_stall() -> None:
     }
     got = run({value.name: point[value.name] for value in proto.graph.input})
     np.testing.assert_array_equal(got["w_grad"], [4096, 4096])
+
+
+def test_lists_that_loops_pass_on_are_copied() -> None:
+    """The list before the loop is read behind it, where ONNX Runtime would find it empty."""
+    text = """g (float[3,2] x, float[2] w, int64 n, bool go) => (float[3,2] y, int64 count) {
+        s = SplitToSequence<axis = 0>(x)
+        t = SequenceConstruct(w)
+        a, b = Loop(n, go, s, t) <body = b (int64 i, bool c, seq(float[A,2]) p, seq(float[2]) q)
+            => (bool o, seq(float[A,2]) r, seq(float[2]) q) { o = Identity(c) r = SequenceErase(p) }>
+        count = SequenceLength(b)
+        k = Sub(count, count)
+        h = Add(n, k)
+        y = Loop(h, go, x) <body = d (int64 j, bool e, float[3,2] u) => (bool f, float[3,2] v) {
+            f = Identity(e) z = SequenceAt(t, k) v = Mul(u, z) }>
+    }"""
+    prepared = prepare(parser.parse_model(_HEAD + text), keep=["b"])
+    assert "copied 1 sequences that loops pass on" in prepared.actions
+    run = on_onnxruntime(ir.to_proto(prepared.model))
+    assert run is not None
+    x, w = np.ones((3, 2), np.float32), np.float32([2, 3])
+    got = run({"x": x, "w": w, "n": np.array(2), "go": np.array(True)})
+    np.testing.assert_array_equal(got["y"], x * w**2)
+    assert got["count"] == 1

@@ -49,22 +49,24 @@ def copy_passed_sequences(model: onnx_ir.Model) -> list[str]:
     Returns:
         A line that says what was done, if anything.
     """
-    editor, count = Editor(model), 0
-    for graph in model.graphs():
-        for node in graph:
-            if node.op_type != "Loop" or node.domain not in _DOMAINS:
-                continue
-            body = node.attributes["body"].as_graph()
-            for index, value in enumerate(body.outputs):
-                if not value.is_graph_input() or isinstance(value.type, onnx_ir.TensorType | NoneType):
-                    continue
-                copy = onnx_ir.Node("", "Identity", [value], name=editor.fresh_node(f"{node.name}_copy"))
-                copy.outputs[0].name = editor.fresh(f"{value.name}_copy")
-                copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
-                body.append(copy)
-                body.outputs[index] = copy.outputs[0]
-                count += 1
-    return [f"copied {count} sequences that loops pass on"] if count else []
+    passed = [
+        (node.attributes["body"].as_graph(), index, value)
+        for graph in model.graphs()
+        for node in graph
+        if node.op_type == "Loop" and node.domain in _DOMAINS
+        for index, value in enumerate(node.attributes["body"].as_graph().outputs)
+        if value.is_graph_input() and not isinstance(value.type, onnx_ir.TensorType | NoneType)
+    ]
+    if not passed:
+        return []
+    editor = Editor(model)
+    for body, index, value in passed:
+        copy = onnx_ir.Node("", "Identity", [value], name=editor.fresh_node(f"{value.name}_copy"))
+        copy.outputs[0].name = editor.fresh(f"{value.name}_copy")
+        copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+        body.append(copy)
+        body.outputs[index] = copy.outputs[0]
+    return [f"copied {len(passed)} sequences that loops pass on"]
 
 
 def _read_at_source(

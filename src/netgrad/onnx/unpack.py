@@ -27,6 +27,15 @@ _MAKERS = frozenset(
 """What is dropped once nobody reads the sequence or the optional that it makes."""
 
 
+_READERS = frozenset(
+    {
+        *("SequenceAt", "SequenceLength", "ConcatFromSequence"),
+        *("OptionalGetElement", "OptionalHasElement"),
+    }
+)
+"""What is replaced."""
+
+
 def unpack(model: onnx_ir.Model, *, keep: Collection[str] = ()) -> list[str]:
     """Replace reads of known sequences and optionals by reads of what is in them, in place.
 
@@ -39,6 +48,8 @@ def unpack(model: onnx_ir.Model, *, keep: Collection[str] = ()) -> list[str]:
     Returns:
         What was done, one readable line each.
     """
+    if not any(node.op_type in _READERS for graph in model.graphs() for node in graph):
+        return []
     unpacking = _Unpacking(model, keep)
     unpacking.graph(model.graph)
     if not unpacking.done:
