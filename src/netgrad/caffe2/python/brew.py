@@ -1,0 +1,111 @@
+"""Layers for models: ``brew.fc(model, "x", "y", 4, 3)``.
+
+What a layer isn't told in the call it takes from `arg_scope`, and else from the model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from netgrad.caffe2.python.helpers import layers, normalization, plain
+from netgrad.caffe2.python.model_helper import ModelHelper
+
+
+class _Scopes(threading.local):
+    def __init__(self) -> None:
+        self.current: dict[str, dict[str, Any]] = {}
+
+
+_scopes = _Scopes()
+
+_HELPERS: dict[str, Callable[..., Any]] = {
+    name: getattr(module, name)
+    for module, names in (
+        (layers, "fc packed_fc conv conv_nd conv_transpose group_conv elementwise_linear prelu"),
+        (normalization, "lrn spatial_bn instance_norm layer_norm"),
+        (
+            plain,
+            "relu tanh softmax max_pool average_pool max_pool_with_index concat depth_concat sum transpose "
+            "batch_mat_mul accuracy dropout iter add_weight_decay",
+        ),
+    )
+    for name in names.split()
+}
+
+
+def Register(helper: Callable[..., Any]) -> None:
+    """Add a layer under the name of its function.
+
+    Raises:
+        AttributeError: There is one of that name.
+    """
+    name = helper.__name__
+    if name in _HELPERS:
+        raise AttributeError(f"there is a layer {name} already")
+    _HELPERS[name] = helper
+
+
+def has_helper(helper_or_name: Any) -> bool:
+    """Whether there is a layer of that name or function."""
+    name = helper_or_name if isinstance(helper_or_name, str) else helper_or_name.__name__
+    return name in _HELPERS
+
+
+@contextlib.contextmanager
+def arg_scope(single_helper_or_list: Any, **kwargs: Any) -> Iterator[None]:
+    """Defaults for some layers inside the block; those of a block around stay where nothing else is said."""
+    helpers = single_helper_or_list if isinstance(single_helper_or_list, list) else [single_helper_or_list]
+    before = _scopes.current
+    inside = copy.deepcopy(before)
+    for helper in helpers:
+        name = helper if isinstance(helper, str) else helper.__name__
+        assert has_helper(name), f"there is no layer {name}"
+        inside.setdefault(name, {}).update(kwargs)
+    _scopes.current = inside
+    try:
+        yield
+    finally:
+        _scopes.current = before
+
+
+def get_current_scope() -> dict[str, dict[str, Any]]:
+    """The defaults of the current block, by layer."""
+    return _scopes.current
+
+
+def _bound(name: str) -> Callable[..., Any]:
+    helper = _HELPERS[name]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        model, rest = _model_of(args, kwargs)
+        parameters = inspect.signature(helper).parameters
+        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+        defaults = {**model.arg_scope, **_scopes.current.get(name, {})}
+        if not takes_all:
+            defaults = {key: value for key, value in defaults.items() if key in parameters}
+        return helper(model, *rest, **{**defaults, **kwargs})
+
+    call.__name__ = name
+    call.__doc__ = helper.__doc__
+    return call
+
+
+def _model_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    if "model" in kwargs:
+        return kwargs.pop("model"), args
+    if args and isinstance(args[0], ModelHelper):
+        return args[0], args[1:]
+    raise RuntimeError("the first argument of a layer is the model")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HELPERS:
+        return _bound(name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(f"there is no layer {name}; there are {', '.join(sorted(_HELPERS))}")

@@ -1,0 +1,1 @@
+"""The layers of `netgrad.caffe2.python.brew`, by family."""

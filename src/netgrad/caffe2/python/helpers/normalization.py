@@ -1,0 +1,88 @@
+"""Layers that normalize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netgrad.caffe2.python.helpers.layers import parameter
+from netgrad.caffe2.python.modeling.parameter_info import ParameterTags
+
+
+def _fill(value: float) -> tuple[str, dict[str, Any]]:
+    return "ConstantFill", {"value": value}
+
+
+def lrn(
+    model: Any, blob_in: Any, blob_out: Any, order: str = "NCHW", use_cudnn: bool = False, **kwargs: Any
+) -> Any:
+    """``LRN``; the scale goes to ``_<out>_scale``."""
+    kwargs.pop("cudnn_exhaustive_search", None)
+    outputs = [blob_out, f"_{blob_out}_scale"]
+    found = model.net.LRN(blob_in, outputs, order=order, **kwargs)
+    return found[0]
+
+
+def spatial_bn(
+    model: Any,
+    blob_in: Any,
+    blob_out: Any,
+    dim_in: int,
+    init_scale: float = 1.0,
+    init_bias: float = 0.0,
+    ScaleInitializer: Any = None,
+    BiasInitializer: Any = None,
+    RunningMeanInitializer: Any = None,
+    RunningVarianceInitializer: Any = None,
+    order: str = "NCHW",
+    **kwargs: Any,
+) -> Any:
+    """Batch normalization: scale ``_s``, bias ``_b``, running mean ``_rm`` and variance ``_riv``."""
+    out = str(blob_out) if blob_out is not None else model.net.NextName()
+    computed = ParameterTags.COMPUTED_PARAM
+    scale = parameter(
+        model, f"{out}_s", [dim_in], None, ScaleInitializer, _fill(init_scale), ParameterTags.WEIGHT
+    )
+    bias = parameter(model, f"{out}_b", [dim_in], None, BiasInitializer, _fill(init_bias), ParameterTags.BIAS)
+    mean = parameter(model, f"{out}_rm", [dim_in], None, RunningMeanInitializer, _fill(0.0), computed)
+    var = parameter(model, f"{out}_riv", [dim_in], None, RunningVarianceInitializer, _fill(1.0), computed)
+    outputs: list[Any] = [out, mean, var, f"{out}_sm", f"{out}_siv"]
+    if kwargs.get("is_test"):
+        outputs = [out]
+    found = model.net.SpatialBN([blob_in, scale, bias, mean, var], outputs, order=order, **kwargs)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def instance_norm(
+    model: Any, blob_in: Any, blob_out: Any, dim_in: int, order: str = "NCHW", **kwargs: Any
+) -> Any:
+    """Normalization of each channel of each sample: scale ``_s``, bias ``_b``."""
+    out = str(blob_out) if blob_out is not None else model.net.NextName()
+    scale = parameter(model, f"{out}_s", [dim_in], None, None, _fill(1.0), ParameterTags.WEIGHT)
+    bias = parameter(model, f"{out}_b", [dim_in], None, None, _fill(0.0), ParameterTags.BIAS)
+    outputs: list[Any] = [out] if kwargs.get("is_test") else [out, f"{out}_sm", f"{out}_siv"]
+    kwargs.pop("is_test", None)
+    found = model.net.InstanceNorm([blob_in, scale, bias], outputs, order=order, **kwargs)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def layer_norm(
+    model: Any,
+    blob_in: Any,
+    blob_out: Any,
+    dim_in: int,
+    axis: int = 1,
+    epsilon: float = 1e-4,
+    initial_scale: float = 1.0,
+    initial_bias: float = 0.0,
+) -> tuple[Any, Any, Any]:
+    """``LayerNorm``, then a learned scale and bias; returns the result, the mean and the deviation."""
+    normalized, mean, deviation = model.net.LayerNorm(
+        [blob_in], [blob_out, f"{blob_out}_mean", f"{blob_out}_stdev"], axis=axis, epsilon=epsilon
+    )
+    scale = parameter(
+        model, f"{blob_out}_scale", [dim_in], None, None, _fill(initial_scale), ParameterTags.WEIGHT
+    )
+    bias = parameter(model, f"{blob_out}_bias", [dim_in], None, None, _fill(initial_bias), ParameterTags.BIAS)
+    scaled = model.net.Mul([normalized, scale], [f"{blob_out}_scaled"], broadcast=1, axis=axis)
+    biased = model.net.Add([scaled, bias], [f"{blob_out}_biased"], broadcast=1, axis=axis)
+    return biased, mean, deviation

@@ -1,0 +1,1 @@
+"""Parameters of models: their initializers, their tags, and how scopes share them."""

@@ -1,0 +1,160 @@
+"""Models, layers and optimizers: the operators that they add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from netgrad.caffe2.arguments import value_of
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.python import brew, core, optimizer
+from netgrad.caffe2.python.model_helper import ExtractPredictorNet, ModelHelper
+from netgrad.caffe2.python.modeling.initializers import Initializer
+from netgrad.caffe2.python.modeling.parameter_sharing import ParameterSharing
+
+
+def _text(op: OperatorDef, *ignored: str) -> str:
+    arguments = {argument.name: value_of(argument) for argument in op.arg if argument.name not in ignored}
+    shown = ", ".join(f"{name}={_shown(value)}" for name, value in sorted(arguments.items()))
+    return f"{op.type}({','.join(op.input)})->({','.join(op.output)}) {{{shown}}} [{op.engine}]"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return str(list(value))
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+@pytest.fixture
+def model() -> ModelHelper:
+    return ModelHelper("m")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected", "fills"),
+    [
+        (
+            lambda m: brew.fc(m, "x", "y", 4, 3),
+            "FC(x,y_w,y_b)->(y) {cudnn_exhaustive_search=0, order=NCHW, use_cudnn=1} []",
+            ["XavierFill()->(y_w) {shape=[3, 4]} []", "ConstantFill()->(y_b) {shape=[3]} []"],
+        ),
+        (
+            lambda m: brew.conv(m, "img", "cv", 3, 8, 3, stride=2),
+            "Conv(img,cv_w,cv_b)->(cv) {exhaustive_search=0, kernel=3, order=NCHW, stride=2} [CUDNN]",
+            ["XavierFill()->(cv_w) {shape=[8, 3, 3, 3]} []", "ConstantFill()->(cv_b) {shape=[8]} []"],
+        ),
+        (
+            lambda m: brew.max_pool(m, "cv", "mp", kernel=2),
+            "MaxPool(cv)->(mp) {cudnn_exhaustive_search=0, kernel=2, order=NCHW} [CUDNN]",
+            [],
+        ),
+    ],
+)
+def test_layers(model: ModelHelper, call: Any, expected: str, fills: list[str]) -> None:
+    call(model)
+    assert [_text(op) for op in model.net.Proto().op] == [expected]
+    assert [_text(op) for op in model.param_init_net.Proto().op] == fills
+
+
+def test_batch_normalization_keeps_its_averages_in_place(model: ModelHelper) -> None:
+    assert brew.spatial_bn(model, "img", "bn", 3, is_test=0) == "bn"
+    (op,) = model.net.Proto().op
+    assert list(op.input) == ["img", "bn_s", "bn_b", "bn_rm", "bn_riv"]
+    assert list(op.output) == ["bn", "bn_rm", "bn_riv", "bn_sm", "bn_siv"]
+    fills = [value_of(one.arg[1]) if len(one.arg) > 1 else 0.0 for one in model.param_init_net.Proto().op]
+    assert fills == [1.0, 0.0, 0.0, 1.0]
+    assert model.GetComputedParams("") == ["bn_rm", "bn_riv"]
+
+
+def test_other_layers(model: ModelHelper) -> None:
+    brew.dropout(model, "y", "d", ratio=0.5, is_test=0)
+    brew.concat(model, ["y", "d"], "cc")
+    first, second = model.net.Proto().op
+    assert list(first.output) == ["d", "_d_mask"]
+    assert list(second.output) == ["cc", "_cc_concat_dims"]
+    with pytest.raises(AssertionError, match="is_test"):
+        brew.dropout(model, "y", "d2", ratio=0.5)
+    with pytest.raises(AttributeError, match="there is no layer no_layer"):
+        brew.no_layer(model)
+
+
+def test_defaults_of_layers_are_scoped(model: ModelHelper) -> None:
+    with brew.arg_scope([brew.conv], order="NHWC", no_bias=1):
+        brew.conv(model, "img", "a", 3, 8, 3)
+    brew.conv(model, "img", "b", 3, 8, 3)
+    assert [len(op.input) for op in model.net.Proto().op] == [2, 3]
+    assert list(value_of(model.param_init_net.Proto().op[0].arg[0])) == [8, 3, 3, 3]
+
+
+def test_parameters_get_the_scope_and_can_be_shared(model: ModelHelper) -> None:
+    fill = Initializer("ConstantFill")
+    with core.NameScope("a"):
+        first = model.create_param("w", [2], fill)
+    with ParameterSharing({"b": "a"}), core.NameScope("b"):
+        assert model.create_param("w", [2], fill) is first
+    assert [str(param) for param in model.params] == ["a/w"]
+    with core.NameScope("a"):
+        assert model.GetParams() == ["a/w"]
+    assert model.GetParams("") == ["a/w"]
+
+
+def _trained(build: Any) -> ModelHelper:
+    model = ModelHelper("trained")
+    loss = model.net.AveragedLoss(brew.fc(model, "x", "y", 4, 3), "loss")
+    model.AddGradientOperators([loss])
+    build(model)
+    return model
+
+
+def _added(model: ModelHelper) -> list[str]:
+    ops = list(model.net.Proto().op)
+    start = next(k for k, op in enumerate(ops) if op.type == "AtomicIter")
+    return [_text(op, "engine").replace(" []", "") for op in ops[start:]]
+
+
+def test_momentum_updates_in_place() -> None:
+    model = _trained(
+        lambda m: optimizer.build_sgd(m, 0.1, policy="step", stepsize=10, gamma=0.9, momentum=0.9)
+    )
+    rate = next(op.output[0] for op in model.net.Proto().op if op.type == "LearningRate")
+    assert rate.startswith("SgdOptimizer_")
+    assert rate.endswith("_lr_cpu")
+    added = [line.replace(rate, "lr") for line in _added(model)]
+    assert added[0] == "AtomicIter(iteration_mutex,optimizer_iteration)->(optimizer_iteration) {}"
+    assert added[1].startswith("LearningRate(optimizer_iteration)->(lr) {base_lr=0.1")
+    assert added[2].startswith(
+        "MomentumSGDUpdate(y_w_grad,y_w_momentum,lr,y_w)->(y_w_grad,y_w_momentum,y_w) {"
+    )
+    assert added[2].endswith("nesterov=1}")
+    with pytest.raises(RuntimeError, match="twice"):
+        model.AddGradientOperators(["loss"])
+
+
+def test_adam_keeps_two_moments() -> None:
+    model = _trained(lambda m: optimizer.build_adam(m, 0.1))
+    ops = {op.type: op for op in model.net.Proto().op}
+    rate = ops["LearningRate"].output[0]
+    assert value_of(ops["LearningRate"].arg[0]) == pytest.approx(-0.1)
+    updates = [op for op in model.net.Proto().op if op.type == "Adam"]
+    moments = ["y_w_first_moment", "y_w_second_moment"]
+    assert list(updates[0].input) == ["y_w", *moments, "y_w_grad", rate, "optimizer_iteration"]
+    assert list(updates[0].output) == ["y_w", *moments]
+
+
+def test_weight_decay_adds_to_the_gradient_of_weights_only() -> None:
+    model = ModelHelper("decayed")
+    loss = model.net.AveragedLoss(brew.fc(model, "x", "y", 4, 3), "loss")
+    model.AddGradientOperators([loss])
+    optimizer.add_weight_decay(model, 0.01)
+    (added,) = [op for op in model.net.Proto().op if op.type == "WeightedSum"]
+    assert list(added.input) == ["y_w_grad", "ONE_0_0", "y_w", "wd_0_0"]
+    assert list(added.output) == ["y_w_grad"]
+
+
+def test_a_predictor_is_the_part_between() -> None:
+    model = _trained(lambda m: optimizer.build_sgd(m, 0.1))
+    predict, external = ExtractPredictorNet(model.net.Proto(), ["x"], ["y"])
+    assert [op.type for op in predict.Proto().op] == ["FC"]
+    assert external == ["y_w", "y_b"]
+    assert list(predict.Proto().external_output) == ["y"]
