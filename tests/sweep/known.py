@@ -11,7 +11,6 @@ KNOWN: dict[str, str] = {
     "test_ai_onnx_ml_(binarizer|tree_ensemble.*)": "trees and thresholds are refused by name",
     "test_flexattention.*": "FlexAttention has no gradient yet",
     "test_loop16_seq_none": "Loop carries an optional, which has no zero to start a gradient from",
-    "test_scan_sum": "Scan of opset 8 with a batch axis",
 }
 """Patterns of names of node tests that may be refused or not be measurable, with the reason."""
 

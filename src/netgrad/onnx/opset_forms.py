@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir
 
 from netgrad.onnx.edit import CannotRewriteError, Editor
+from netgrad.onnx.opset_scan import scan_over_batch
 
 Adapter: TypeAlias = Callable[[onnx_ir.Node, Editor], None]
 """Rewrites a node, in place or with nodes around it, across one change of its operator's definition.
@@ -203,7 +204,7 @@ ADAPTERS: dict[tuple[str, int], Adapter] = {
     ("Pad", 11): _pad,
     ("RNN", 7): drop("output_sequence"),
     ("Reshape", 5): _reshape,
-    ("Scan", 9): refuse("its batch axis has no equivalent"),
+    ("Scan", 9): scan_over_batch,
     ("Scatter", 11): _rename("ScatterElements"),
     ("Selu", 6): both(drop("consumed_inputs"), default(alpha=1.6732, gamma=1.0507)),
     ("Slice", 10): _slice,
