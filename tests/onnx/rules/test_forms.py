@@ -78,7 +78,7 @@ def test_the_step_is_exact_for_every_normal_number(kind: str) -> None:
     [
         ('y = Gelu <approximate = "cubic"> (x)', ["Gelu", "cubic"]),
         (
-            'y = Resize <keep_aspect_ratio_policy = "not_larger"> (x, , , sizes)',
+            'y = Resize <keep_aspect_ratio_policy = "widest"> (x, , , sizes)',
             ["Resize", "keep_aspect_ratio_policy"],
         ),
     ],

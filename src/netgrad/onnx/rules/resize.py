@@ -86,6 +86,8 @@ class _Leader:
 def _leader(op: RuleContext, axes: list[int]) -> _Leader | None:
     """The axis with the smallest or the largest quotient of sizes; None where each axis has its own."""
     build, sizes, policy = op.builder, op.optional(3), op.attribute(_WHOLE_RATIO)
+    if policy not in (None, "stretch", "not_larger", "not_smaller"):
+        raise op.refuse(f"{_WHOLE_RATIO} is '{policy}'")
     if sizes is None or policy not in ("not_larger", "not_smaller"):
         return None
     if _crops(op):
