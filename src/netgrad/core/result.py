@@ -85,9 +85,12 @@ def make_result(
     names: Names,
 ) -> BackwardPass:
     """The result, with the map from blob to gradient."""
-    gradients: dict[str, Gradient] = {}
-    versions: dict[str, int] = {}
     blobs, total, number, held = values.blobs, sums.total, values.number, names.held
+    if not values.following:  # every gradient is that of its blob's only version, and held
+        gradients = {blobs[value]: names.of(total(value)) for value in sums.order}
+        versions = dict.fromkeys(gradients, 0)
+        return BackwardPass(operators, origins, gradients, versions, forward, values, sums, names)
+    gradients, versions = {}, {}
     for value in sums.order:  # newer versions of a blob come before older ones
         blob = blobs[value]
         if blob not in gradients:
