@@ -8,6 +8,7 @@ import typer
 
 from netgrad import __version__
 from netgrad.cli.check import check
+from netgrad.cli.convert import convert
 from netgrad.cli.demo import demo
 from netgrad.cli.grad import grad
 from netgrad.cli.inspect import inspect
@@ -39,7 +40,7 @@ def _options(
     """Gradients for operator graphs: the backward pass of an ONNX model as an ONNX model."""
 
 
-for _verb in (grad, train, check, inspect, run, lower, demo):
+for _verb in (grad, train, check, inspect, run, lower, convert, demo):
     app.command()(_verb)
 
 
