@@ -2,7 +2,8 @@
 
     python -m tests.corpus [--only silero,resnet50] [--fetch]
 
-The exit status is 1 if any model is missing or wrong.
+At the end a model of more than 2 GB is made, differentiated and run, and its memory measured. The exit status
+is 1 if any model is missing or wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from netgrad.core.errors import NetgradError, NetgradWarning
+from tests.corpus import large
 from tests.corpus.inputs import Feeds, inputs_of
 from tests.corpus.packages import PACKAGED, FetchError, fetch
 from tests.corpus.proof import Proof, prove
@@ -115,6 +117,10 @@ def main() -> int:
                 print(f"{'':28} WRONG: {problem}", flush=True)
             if proof.problems:
                 wrong.append(name)
+    if not given.only:
+        count += 1
+        if large.main():
+            wrong.append("the model of more than 2 GB")
     print(f"{count - len(wrong)} of {count} models are right")
     if wrong:
         print(f"not right: {', '.join(wrong)}")

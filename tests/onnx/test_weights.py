@@ -308,3 +308,20 @@ def test_the_state_that_a_loop_starts_with_is_no_weight() -> None:
         initializers={"s0": normal(2, 5, 8)},
     )
     assert weight_names(prepare(proto).model) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("folded_211", 1.0, []),
+        ("folded_211", -0.5, []),
+        ("folded_211", 0.37, ["folded_211"]),
+        ("layer.scale", 1.0, ["layer.scale"]),
+    ],
+)
+def test_a_single_round_number_is_a_weight_only_by_its_name(
+    name: str, value: float, found: list[str]
+) -> None:
+    """Exporters write the numbers of a Gelu as tensors of one element, of any rank."""
+    proto = _case([node("Add", ["x", name], ["y"])], {name: np.full((1, 1, 1), value, np.float32)})
+    assert weight_names(prepare(proto).model) == found

@@ -204,3 +204,16 @@ def test_nothing_is_written_to_stderr_when_a_run_fails(capfd):
     with pytest.raises(Exception, match="cannot be reshaped"):
         run(proto, {"x": numbers(6), "s": [4, 4]})
     assert capfd.readouterr() == ("", "")
+
+
+def test_very_large_weights_are_not_copied_for_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 2 GiB on; here from 1 MB on."""
+    weight, x = numbers(512, 600), numbers(4, 512, seed=1)
+    swift = Session(linear(weight))
+    monkeypatch.setattr("netgrad.runtime.session._FRUGAL_FROM", 1)
+    frugal = Session(linear(weight))
+    key = "session.disable_prepacking"
+    assert frugal.engine.get_session_options().get_session_config_entry(key) == "1"
+    with pytest.raises(RuntimeError, match=key):  # not set
+        swift.engine.get_session_options().get_session_config_entry(key)
+    np.testing.assert_allclose(frugal.run({"x": x})["y"], swift.run({"x": x})["y"], rtol=1e-4, atol=1e-5)

@@ -104,7 +104,8 @@ def initializer_roles(model: onnx_ir.Model) -> list[InitializerRole]:
     joined to
       activations by Concat, and does not look like a constant. It looks like one if it has a single element
       and was a Constant node, or has rank 0 and a name that does not end in a word such as weight, bias,
-      scale or alpha, or is a single number of at most 0.001 (an epsilon); if it masks (it holds infinities,
+      scale or alpha, or is a single number that is whole or a half (the 1 and 0.5 of a Gelu) without such a
+      name, or of at most 0.001 (an epsilon); if it masks (it holds infinities,
       or zeros and numbers of 10,000 and more); or if it is joined by Concat and all its elements are equal
       (padding).
 
@@ -209,6 +210,8 @@ def _looks_constant(value: onnx_ir.Value, *, joined: bool) -> str:
         return "it is empty"
     with np.errstate(invalid="ignore"):  # a tensor may hold NaN
         array = np.abs(tensor.numpy().astype(np.float64)).reshape(-1)
+    if array.size == 1 and (2 * array[0]).is_integer() and not _PARAMETER_WORDS.intersection(words[-1:]):
+        return "it is a single round number whose name is no parameter's"
     if array.size == 1 and array[0] <= _TINY:
         return "it is a single tiny number, an epsilon"
     if not np.isfinite(array).all() or (array.max() >= _MASK and ((array == 0) | (array >= _MASK)).all()):

@@ -26,6 +26,9 @@ Providers: TypeAlias = Sequence[str | tuple[str, dict[str, Any]]]
 _SHARED_FROM = 1 << 20
 """Initializers of at least this many bytes are shared with ONNX Runtime instead of serialised."""
 
+_FRUGAL_FROM = 1 << 31
+"""Where shared initializers take this many bytes in all, ONNX Runtime makes no copies of them for speed."""
+
 _MESSAGE_LIMIT = 2**31 - 1
 """The most bytes that a protobuf message can have."""
 
@@ -43,7 +46,8 @@ class Session:
     """A model loaded into ONNX Runtime, ready to run any number of times.
 
     Weights of 1 MB or more are not copied: the session reads the memory of the model it was given, which must
-    not be written to while the session is in use. (Kernels may still rearrange a weight of theirs once.)
+    not be written to while the session is in use. (Kernels may still rearrange a weight of theirs once,
+    unless all shared weights together take 2 GiB and more.)
 
     Attributes:
         inputs: What the model takes, by name.
@@ -110,9 +114,17 @@ class Session:
             options.add_external_initializers(list(self._shared), list(self._shared.values()))
             for name, value in self._shared.items():
                 options.add_initializer(name, value)
+        disabled = []
+        if sum(array.nbytes for array in arrays.values()) >= _FRUGAL_FROM:
+            # kernels would keep a rearranged copy of each weight, and a gradient's Transpose of one be folded
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            disabled = ["ConstantFolding"]
         with led_back(self._model):
             self._session = onnxruntime.InferenceSession(
-                serialised, options, providers=list(_known(providers or ("CPUExecutionProvider",)))
+                serialised,
+                options,
+                providers=list(_known(providers or ("CPUExecutionProvider",))),
+                disabled_optimizers=disabled,
             )
 
     @property

@@ -18,6 +18,7 @@ from netgrad.onnx.provenance import Provenance, record
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.sequence_sums import add_to_single_tensors
 from netgrad.onnx.view import TensorInfo, all_names
+from netgrad.transforms.simplify import simplified
 
 
 class Emitter:
@@ -50,6 +51,13 @@ class Emitter:
     def reserve(self, names: Iterable[str]) -> None:
         """Names that will be written to the graph: no value inside a body gets one of them."""
         self._reserved.update(names)
+
+    def content(self, name: str) -> np.ndarray[Any, Any] | None:
+        """What a value of the graph holds, where that is constant."""
+        value = self.values.get(name)
+        if value is None or value.const_value is None or value.is_graph_input():
+            return None
+        return np.asarray(value.const_value.numpy())
 
     def emit(self, op: Operator, provenance: Provenance | None) -> None:
         """Write one operator (or find the equal one that stands already)."""
@@ -186,10 +194,13 @@ def emit_all(
 ) -> None:
     """Write the operators that contribute to ``wanted``; ``provenance`` maps an index to its note."""
     shortened = add_to_single_tensors(operators, wanted, emitter.values)
-    final = [op for op, _ in shortened]
-    emitter.reserve(name for op in final for name in op.outputs)
-    for index in live(final, wanted):
-        emitter.emit(final[index], provenance(shortened[index][1]))
+    final = simplified([op for op, _ in shortened], emitter.content)
+    emitter.reserve(name for op in final.operators for name in op.outputs)
+    for index in live(final.operators, {final.same.get(name, name) for name in wanted}):
+        emitter.emit(final.operators[index], provenance(shortened[index][1]))
+    for name in wanted:
+        if name in final.same:
+            emitter.values[name] = emitter.values[final.same[name]]
 
 
 def provenance_of_backward(
