@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from onnxruntime import OrtValue
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
@@ -14,8 +15,10 @@ from netgrad.caffe2.lowering.net import Lowered, lowered
 from netgrad.core import InvalidArgumentError
 from netgrad.onnx.view import TensorInfo
 from netgrad.runtime.session import Session
+from netgrad.runtime.values import share_as_value
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+_Types = Mapping[str, "tuple[ir.DataType, tuple[int, ...]]"]
 
 
 class Program:
@@ -61,36 +64,64 @@ class Program:
         given = {blob: np.asarray(blobs[blob]) for blob in self.reads()}
         if not self._definitions:
             return {}
-        net, session = self._session(given)
+        net, session = self._session(
+            {blob: (ir.DataType.from_numpy(array.dtype), array.shape) for blob, array in given.items()}
+        )
         if not net.outputs:
             return {}
         results = session.run({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
         return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
 
-    def _session(self, given: Arrays) -> tuple[Lowered, Session]:
-        key = self._key(given)
+    def run_values(self, blobs: Mapping[str, OrtValue | np.ndarray[Any, Any]]) -> dict[str, OrtValue]:
+        """Run it once on values that ONNX Runtime owns, and on arrays, whose memory is read in place.
+
+        Args:
+            blobs: All that it reads; no texts.
+
+        Raises:
+            UnsupportedOperatorError: An operator can't be written in ONNX.
+            RuntimeFailureError: ONNX Runtime can't run it.
+        """
+        given = {
+            blob: value if isinstance(value, OrtValue) else share_as_value(np.require(value, None, "C"))
+            for blob, value in blobs.items()
+        }
+        net, session = self._session(
+            {blob: (ir.DataType(value.element_type()), tuple(value.shape())) for blob, value in given.items()}
+        )
+        if not net.outputs:
+            return {}
+        results = session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
+        return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
+
+    @property
+    def compiled(self) -> int:
+        """How many models it has been compiled to."""
+        return len(self._compiled)
+
+    def _session(self, types: _Types) -> tuple[Lowered, Session]:
+        key = self._key(types)
         if key not in self._compiled:
             try:
-                net = lowered(self._definitions, _types(given, static=self._fixed_shapes), self._wanted)
+                net = lowered(self._definitions, _infos(types, static=self._fixed_shapes), self._wanted)
             except StaticShapeNeededError:
+                if self._fixed_shapes:
+                    raise
                 self._fixed_shapes = True
-                return self._session(given)
+                return self._session(types)
             self._compiled[key] = net, Session(net.model)
         return self._compiled[key]
 
-    def _key(self, given: Arrays) -> Any:
+    def _key(self, types: _Types) -> Any:
         if self._fixed_shapes:
-            return tuple((blob, array.dtype, array.shape) for blob, array in given.items())
-        return tuple((blob, array.dtype, array.ndim) for blob, array in given.items())
+            return tuple((blob, *type_) for blob, type_ in types.items())
+        return tuple((blob, dtype, len(shape)) for blob, (dtype, shape) in types.items())
 
 
-def _types(given: Arrays, *, static: bool) -> dict[str, TensorInfo]:
+def _infos(types: _Types, *, static: bool) -> dict[str, TensorInfo]:
     return {
-        blob: TensorInfo(
-            ir.DataType.from_numpy(array.dtype),
-            tuple(array.shape if static else (f"{blob}:{axis}" for axis in range(array.ndim))),
-        )
-        for blob, array in given.items()
+        blob: TensorInfo(dtype, tuple(shape if static else (f"{blob}:{axis}" for axis in range(len(shape)))))
+        for blob, (dtype, shape) in types.items()
     }
 
 

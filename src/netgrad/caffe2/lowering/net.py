@@ -54,6 +54,7 @@ def lowered(
     builder = Builder(OPSET, "n")
     values: dict[str, Value] = {}
     given: dict[str, str] = {}
+    owners: list[str] = []
     for definition in definitions:
         for blob in definition.input:
             if blob not in values:
@@ -63,13 +64,20 @@ def lowered(
         for blob, value in zip(definition.output, results, strict=False):
             if value is not None:
                 values[blob] = value
+        owners += [_title(definition)] * (len(builder.operators) - len(owners))
     written = dict.fromkeys(blob for definition in definitions for blob in definition.output)
     outputs = [blob for blob in (written if wanted is None else wanted) if blob in values]
-    return Lowered(_model(builder, types, given, outputs, values), tuple(given), tuple(outputs))
+    return Lowered(_model(builder, owners, types, given, outputs, values), tuple(given), tuple(outputs))
+
+
+def _title(definition: OperatorDef) -> str:
+    """What the nodes of an operator are called, so that what goes wrong in one is led back to it."""
+    return f"{definition.type}({', '.join(definition.input)}) -> ({', '.join(definition.output)})"
 
 
 def _model(
     builder: Builder,
+    owners: Sequence[str],
     types: Mapping[str, TensorInfo],
     given: Mapping[str, str],
     outputs: Sequence[str],
@@ -80,10 +88,10 @@ def _model(
             operator.type,
             list(operator.inputs),
             list(operator.outputs),
-            name=f"{operator.type}_{index}",
+            name=f"{owner}: {operator.type}_{index}",
             domain=operator.domain or None,
         )
-        for index, operator in enumerate(builder.operators)
+        for index, (operator, owner) in enumerate(zip(builder.operators, owners, strict=True))
     ]
     for node, operator in zip(nodes, builder.operators, strict=True):
         node.attribute.extend(attribute_proto(name, value) for name, value in operator.attributes.items())

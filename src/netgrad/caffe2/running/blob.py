@@ -1,0 +1,170 @@
+"""Blobs: places for values, shared by the workspaces that know them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+import onnx_ir
+from onnxruntime import OrtValue
+
+from netgrad.caffe2.caffe2_pb2 import TensorProto
+from netgrad.caffe2.lowering.context import ELEMENT_TYPES
+from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.tensors import to_array
+from netgrad.runtime.values import copy_from_value
+
+Array = np.ndarray[Any, Any]
+
+TENSOR_TYPES = frozenset(ELEMENT_TYPES.values()) - {onnx_ir.DataType.STRING}
+"""The element types of tensors that ONNX Runtime computes with."""
+
+
+def is_tensor(value: Any) -> TypeGuard[OrtValue | Array]:
+    """Whether a value is a tensor of numbers or truth values."""
+    return isinstance(value, OrtValue) or (isinstance(value, np.ndarray) and value.dtype != object)
+
+
+def is_text(value: Any) -> TypeGuard[Array]:
+    """Whether a value is a tensor of texts."""
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
+def shape_of(value: OrtValue | Array) -> tuple[int, ...]:
+    """The shape of a tensor."""
+    return tuple(value.shape() if isinstance(value, OrtValue) else value.shape)
+
+
+def as_array(value: OrtValue | Array) -> Array:
+    """A tensor's content, to be read only."""
+    return copy_from_value(value) if isinstance(value, OrtValue) else value
+
+
+def fed(value: Any) -> Any:
+    """What a blob holds after it was fed ``value``: a copy of an array, a message's tensor, or a text.
+
+    Raises:
+        RunError: There are no tensors of that element type.
+    """
+    if isinstance(value, TensorProto):
+        value = to_array(value)
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "SUO":
+        return array.astype(object)
+    # As the original's bare NumPy array does, a tensor keeps the type that it was given.
+    if onnx_ir.DataType.from_numpy(array.dtype) not in TENSOR_TYPES:
+        raise RunError(f"there are no tensors of element type {array.dtype}: convert the array before")
+    return np.array(array)
+
+
+class Blob:
+    """A place for one value.
+
+    Attributes:
+        value: None where nothing has been written; a tensor (a value of ONNX Runtime, or an array); an array
+            of Python objects for texts; bytes for one text; or something opaque, such as a queue. Tensors are
+            not changed in place but for those that `tensor` has given out.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def feed(self, arg: Any, device_option: Any = None) -> bool:
+        """Write an array, a ``TensorProto`` or a text; the device makes no difference."""
+        self.value = fed(arg)
+        return True
+
+    def fetch(self) -> Any:
+        """A copy of the array, or the bytes of a text, or a description of anything else."""
+        if isinstance(self.value, OrtValue):
+            return copy_from_value(self.value)
+        if isinstance(self.value, np.ndarray):
+            return np.array(self.value)
+        if isinstance(self.value, bytes):
+            return self.value
+        return self.description("the blob")
+
+    def description(self, name: str) -> bytes:
+        """What is said of a value that is no tensor and no text."""
+        kind = "nullptr (uninitialized)" if self.value is None else type(self.value).__name__
+        return f"{name}, a C++ native class of type {kind}.".encode()
+
+    def is_tensor(self) -> bool:
+        """Whether it holds a tensor."""
+        return is_tensor(self.value) or is_text(self.value)
+
+    def tensor(self) -> Tensor:
+        """A view of the tensor that it holds, to read and write.
+
+        Raises:
+            RunError: It holds something else.
+        """
+        if not self.is_tensor():
+            raise RunError(f"the blob holds no tensor but {self.description('').decode()[2:]}")
+        return Tensor(self)
+
+
+class Tensor:
+    """The tensor of a blob, as Python operators get it."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+
+    @property
+    def data(self) -> Array:
+        """The content; what is written into it is written into the blob.
+
+        Raises:
+            RunError: The blob has no tensor yet: call ``reshape``, ``init`` or ``feed`` first.
+        """
+        value = self._blob.value
+        if value is None:
+            raise RunError("the output has no tensor yet: call reshape, init or feed before data")
+        if isinstance(value, OrtValue):
+            self._blob.value = value = copy_from_value(value)
+        found: Array = value
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dims; of a blob without a tensor none."""
+        return () if self._blob.value is None else shape_of(self._blob.value)
+
+    @property
+    def _shape(self) -> list[int]:
+        return list(self.shape)
+
+    def reshape(self, dims: Any) -> None:
+        """Give it another shape; a tensor of another size or without a type becomes new float32 memory."""
+        shape = tuple(int(dim) for dim in dims)
+        value = self._blob.value
+        if is_tensor(value) and int(np.prod(shape_of(value))) == int(np.prod(shape)):
+            self._blob.value = self.data.reshape(shape)
+        else:
+            dtype = as_array(value).dtype if is_tensor(value) else np.float32
+            self._blob.value = np.zeros(shape, dtype)
+
+    def init(self, dims: Any, caffe_type: int) -> None:
+        """New memory of a shape and one of Caffe2's element types.
+
+        Raises:
+            RunError: There is no such type, or it is that of texts.
+        """
+        dtype = ELEMENT_TYPES.get(caffe_type)
+        if dtype not in TENSOR_TYPES or dtype is None:
+            raise RunError(f"no tensor can be initialized from Python with element type {caffe_type}")
+        self._blob.value = np.zeros(tuple(int(dim) for dim in dims), dtype.numpy())
+
+    def feed(self, arg: Any, device_option: Any = None) -> bool:
+        """Write a copy of an array."""
+        return self._blob.feed(arg, device_option)
+
+    def fetch(self) -> Any:
+        """A copy of the content."""
+        return self._blob.fetch()

@@ -1,0 +1,30 @@
+"""What goes wrong while nets run; scripts catch these as ``RuntimeError``."""
+
+from __future__ import annotations
+
+from netgrad.core import NetgradError
+
+
+class RunError(NetgradError, RuntimeError):
+    """An operator, net or plan can't be run as it is.
+
+    Cause: an operator that reads a blob without a value, a net that isn't there, an operator type without a
+    kernel, a wrong value.
+
+    Example: ``RunNet("train")`` before ``CreateNet``.
+
+    What to do: the message names the operator, blob or net.
+    """
+
+
+class UnknownBlobError(RunError, KeyError):
+    """A blob isn't in the workspace.
+
+    Cause: a misspelt name, a missing name scope, or a net that hasn't run yet.
+
+    Example: ``FetchBlob("w")`` where the blob is called ``gpu_0/w``.
+
+    What to do: feed the blob, or run the net that writes it.
+    """
+
+    __str__ = RunError.__str__

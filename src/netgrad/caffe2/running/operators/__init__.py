@@ -1,0 +1,10 @@
+"""Operators that run in Python."""
+
+from netgrad.caffe2.running.operators import (  # noqa: F401  they are registered
+    control,
+    counters,
+    databases,
+    printing,
+    python_function,
+    texts,
+)

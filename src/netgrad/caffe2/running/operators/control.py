@@ -1,0 +1,124 @@
+"""Control flow: nets inside operators, and the workspaces that they run in."""
+
+from __future__ import annotations
+
+from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.running.blob import Blob
+from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.net import CreatedNet
+from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.running.workspace import Workspace
+
+
+class WorkspaceStack:
+    """The workspaces of a ``Do`` operator: one for each time that it ran and its gradient has not yet."""
+
+    def __init__(self) -> None:
+        self.workspaces: list[Workspace] = []
+
+
+def _run_net(call: Call, net: NetDef, workspace: Workspace, key: str) -> None:
+    """Run an inner net; created once per workspace."""
+    nets: dict[int, tuple[Workspace, CreatedNet]] = call.memory.setdefault(key, {})
+    found = nets.get(id(workspace))
+    if found is None or found[0] is not workspace:
+        if len(nets) > 64:  # loops that keep a workspace per iteration
+            nets.clear()
+        found = nets[id(workspace)] = workspace, CreatedNet(net, workspace)
+    found[1].run()
+
+
+def _needed_net(call: Call, name: str) -> NetDef:
+    net = call.net(name)
+    if net is None:
+        raise call.error(f"{name} must be specified")
+    return net
+
+
+def _condition(call: Call) -> bool:
+    return bool(call.scalar(0))
+
+
+@runs("CreateScope")
+def _create_scope(call: Call) -> None:
+    call.put(0, WorkspaceStack())
+
+
+@runs("HasScope")
+def _has_scope(call: Call) -> None:
+    call.write(0, [bool(_stack(call, 0).workspaces)])
+
+
+def _stack(call: Call, at: int) -> WorkspaceStack:
+    stack = call.value(at)
+    if not isinstance(stack, WorkspaceStack):
+        raise call.error(f"input '{call.definition.input[at]}' was not written by CreateScope")
+    return stack
+
+
+def _bindings(call: Call) -> dict[str, str]:
+    """The outer blob of each inner one. The last input and output are the stack of workspaces."""
+    inner = [name.decode() for name in call.argument("inner_blobs", ())]
+    places = call.argument("outer_blobs_idx", ())
+    outer = [*call.definition.input[:-1], *call.definition.output[:-1]]
+    if len(inner) != len(places):
+        raise call.error("Invalid blob bindings: different inner/outer blobs lengths")
+    if len(set(inner)) != len(inner):
+        raise call.error("Invalid blob bindings: redefinition of an inner blob")
+    if any(not 0 <= place < len(outer) for place in places):
+        raise call.error("Invalid blob bindings: an outer blob index is out of bounds")
+    names = [outer[place] for place in places]
+    if len(set(names)) != len(names) or set(names) != set(outer):
+        raise call.error("Invalid blob bindings: each outer blob is bound to one inner blob")
+    return dict(zip(inner, names, strict=True))
+
+
+@runs("Do")
+def _do(call: Call) -> None:
+    """Run a net in a workspace that sees the bound blobs only.
+
+    A gradient runs in the workspace that the last forward run has left, and drops it.
+    """
+    net, bindings = _needed_net(call, "net"), _bindings(call)
+    stack = _stack(call, len(call.definition.input) - 1)
+    is_gradient = call.definition.is_gradient_op
+    if is_gradient:
+        if not stack.workspaces:
+            raise call.error("there is no workspace of a forward run for this gradient")
+        inside = stack.workspaces.pop()
+    elif call.argument("reuse_workspace", 0) and stack.workspaces:
+        inside = stack.workspaces[-1]
+    else:
+        inside = Workspace(root_folder=call.workspace.root_folder)
+        stack.workspaces.append(inside)
+    # the bindings of a gradient are other names: those of the forward run stay visible beside them
+    inside.bind({name: call.workspace.create_blob(outer) for name, outer in bindings.items()})
+    # a net of its own each time: the workspace is another one, and programs are shared
+    CreatedNet(net, inside).run()
+    if not is_gradient and call.argument("copy_external_blobs", 0):
+        copies = {}
+        for name, outer in bindings.items():
+            copies[name] = Blob()
+            copies[name].value = call.workspace.create_blob(outer).value
+        inside.bind(copies)
+
+
+@runs("If")
+def _if(call: Call) -> None:
+    """Run one of two nets; without the second nothing where the condition doesn't hold."""
+    name = "then_net" if _condition(call) else "else_net"
+    net = _needed_net(call, name) if name == "then_net" else call.net(name)
+    if net is not None:
+        _run_net(call, net, call.workspace, name)
+
+
+@runs("While")
+def _while(call: Call) -> None:
+    """Run a net while the condition holds, which another net may write before each test."""
+    body, test = _needed_net(call, "loop_net"), call.net("cond_net")
+    while True:
+        if test is not None:
+            _run_net(call, test, call.workspace, "cond_net")
+        if not _condition(call):
+            return
+        _run_net(call, body, call.workspace, "loop_net")

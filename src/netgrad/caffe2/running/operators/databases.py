@@ -1,0 +1,182 @@
+"""Databases: readers over minidb files, and blobs saved to them and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netgrad.caffe2.blobs import CHUNK, from_records, to_records
+from netgrad.caffe2.caffe2_pb2 import TensorProto, TensorProtos
+from netgrad.caffe2.minidb import read_records, write_records
+from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
+from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.tensors import to_array
+
+
+class Reader:
+    """Goes round and round the records of a database."""
+
+    def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
+        self.records = list(records)
+        self.at = 0
+
+    def next(self) -> tuple[str, bytes]:
+        """The next record; after the last one the first again."""
+        record = self.records[self.at]
+        self.at = (self.at + 1) % len(self.records)
+        return record
+
+
+def _path(call: Call) -> Path:
+    """The file that the operator names, from the root folder on."""
+    name = call.argument("db", "")
+    if not name:
+        raise call.error("argument 'db', the path of the database, is missing")
+    return Path(name) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / name
+
+
+def _check_type(call: Call) -> None:
+    kind = call.argument("db_type", "minidb")
+    if kind != "minidb":
+        raise call.error(f"databases of type '{kind}' can't be read or written; minidb can")
+
+
+def _records(call: Call, path: Path) -> Iterable[tuple[str, bytes]]:
+    if not path.is_file():
+        raise call.error(f"there is no database {path}")
+    return read_records(path.read_bytes(), str(path))
+
+
+@runs("CreateDB")
+def _create_db(call: Call) -> None:
+    """A reader over a shard of the records."""
+    _check_type(call)
+    path = _path(call)
+    shards, shard = call.argument("num_shards", 1), call.argument("shard_id", 0)
+    reader = Reader(list(_records(call, path))[shard::shards])
+    if not reader.records:
+        raise call.error(f"database {path} has no records for shard {shard} of {shards}")
+    call.put(0, reader)
+
+
+@runs("TensorProtosDBInput")
+def _tensor_protos_db_input(call: Call) -> None:
+    """The next records, a tensor of each place of their messages stacked over the batch."""
+    reader = call.value(0)
+    if not isinstance(reader, Reader):
+        raise call.error(f"input '{call.definition.input[0]}' was not written by CreateDB")
+    size = call.argument("batch_size", 0)
+    rows = [[to_array(proto) for proto in _protos(call, reader)] for _ in range(size or 1)]
+    if any(len(row) != len(call.definition.output) for row in rows):
+        raise call.error(
+            f"records hold other numbers of tensors than its {len(call.definition.output)} outputs"
+        )
+    for at, column in enumerate(zip(*rows, strict=True)):
+        if not size:
+            call.write(at, column[0])
+            continue
+        if len({element.shape for element in column}) > 1:
+            raise call.error(f"the tensors for output '{call.definition.output[at]}' have different shapes")
+        call.write(at, np.stack(column))
+
+
+def _protos(call: Call, reader: Reader) -> list[TensorProto]:
+    key, value = reader.next()
+    message = TensorProtos.FromString(value)
+    if not message.protos:
+        raise call.error(f"record '{key}' holds no tensors")
+    return list(message.protos)
+
+
+@runs("DBExists")
+def _db_exists(call: Call) -> None:
+    name = call.argument("db_name", "")
+    path = Path(name) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / name
+    call.write(0, np.bool_(path.exists()))
+
+
+@runs("Save", "Checkpoint", "Snapshot")
+def _save(call: Call) -> None:
+    """Write blobs to a database; `Checkpoint` every so many iterations, with their number in the path."""
+    _check_type(call)
+    names = list(call.definition.input)
+    if call.definition.type != "Save":
+        every, iteration = call.argument("every", 1), call.scalar(0)
+        names = names[1:]
+        if every <= 0 or iteration % every:
+            return
+        pattern = call.argument("db", "")
+        path = Path(_numbered(pattern, iteration))
+        path = path if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / path
+    else:
+        path = _path(call)
+        if path.exists():
+            raise call.error(f"{path} exists already")
+    blobs = {_saved_name(call, name): _saved(call, name) for name in names}
+    with path.open("wb") as file:
+        write_records(file, to_records(blobs, call.argument("chunk_size", 0) or CHUNK))
+
+
+def _numbered(pattern: str, iteration: int) -> str:
+    return str(pattern % iteration) if "%" in pattern else pattern
+
+
+def _saved_name(call: Call, name: str) -> str:
+    overrides = [one.decode() for one in call.argument("blob_name_overrides", ())]
+    if overrides:
+        return overrides[list(call.definition.input).index(name)]
+    prefix = call.argument("strip_prefix", "")
+    return name[name.index(prefix) + len(prefix) :] if prefix and prefix in name else name
+
+
+def _saved(call: Call, name: str) -> Any:
+    value = call.workspace.value(name, call.definition)
+    if isinstance(value, bytes):
+        return value
+    if is_tensor(value) or is_text(value):
+        return as_array(value)
+    raise call.error(f"blob '{name}' holds {type(value).__name__}, which can't be saved")
+
+
+@runs("Load")
+def _load(call: Call) -> None:
+    """Read the operator's outputs, or with ``load_all`` all blobs, from databases or readers."""
+    prefix = call.argument("add_prefix", "")
+    found: dict[str, Any] = {}
+    for records in _sources(call):
+        found.update(from_records(records))
+    names = [name.decode() for name in call.argument("source_blob_names", ())]
+    if call.argument("load_all", 0):
+        wanted = {name: prefix + name for name in found}
+    elif names:
+        wanted = dict(zip(names, call.definition.output, strict=True))
+    else:
+        wanted = {name.removeprefix(prefix): name for name in call.definition.output}
+    missing = [name for name in wanted if name not in found]
+    if missing and not call.argument("allow_incomplete", 0):
+        raise call.error(f"the database has no blobs {', '.join(missing)}")
+    for source, name in wanted.items():
+        if source in found:
+            call.workspace.feed_blob(name, found[source])
+
+
+def _sources(call: Call) -> Iterable[list[tuple[str, bytes]]]:
+    if call.definition.input:
+        for at, name in enumerate(call.definition.input):
+            reader = call.value(at)
+            if not isinstance(reader, Reader):
+                raise call.error(f"input '{name}' was not written by CreateDB")
+            yield reader.records
+        return
+    _check_type(call)
+    paths = [name.decode() for name in call.argument("dbs", ())]
+    if not paths:
+        yield list(_records(call, _path(call)))
+        return
+    for path in paths:
+        own = Path(path) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / path
+        yield list(_records(call, own))

@@ -1,0 +1,120 @@
+"""Texts, which ONNX Runtime would take for UTF-8, and Caffe2 takes for bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from netgrad.caffe2.caffe2_pb2 import OperatorDef, TensorProto
+from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.registry import runs, runs_texts
+
+
+def _of_texts(definition: OperatorDef) -> bool:
+    return any(argument.name == "dtype" and argument.i == TensorProto.STRING for argument in definition.arg)
+
+
+def _filled(call: Call, values: list[Any]) -> None:
+    if call.definition.input:
+        if call.argument("input_as_shape", 0):
+            shape = [int(dim) for dim in call.array(0).reshape(-1)]
+        else:
+            shape = list(call.array(0).shape)
+        shape += [int(dim) for dim in call.argument("extra_shape", ())]
+    else:
+        shape = [int(dim) for dim in call.argument("shape", ())]
+    count = math.prod(shape)
+    if len(values) == 1:
+        values = values * count
+    if len(values) != count:
+        raise call.error(f"{len(values)} values don't fill shape {shape}")
+    array = np.empty(count, object)
+    array[:] = values
+    call.put(0, array.reshape(shape))
+
+
+@runs("GivenTensorStringFill")
+@runs("GivenTensorFill", when=_of_texts)
+def _given(call: Call) -> None:
+    values = list(call.argument("values", ()))
+    if len(values) == 1 and not call.definition.input and math.prod(call.argument("shape", ())) != 1:
+        raise call.error("one value doesn't fill the shape")
+    _filled(call, values)
+
+
+@runs("ConstantFill", when=_of_texts)
+def _constant(call: Call) -> None:
+    _filled(call, [call.argument("value", b"")])
+
+
+@runs("StringPrefix")
+def _prefix(call: Call) -> None:
+    length = call.argument("length", 3)
+    _each(call, lambda text: text[:length])
+
+
+@runs("StringSuffix")
+def _suffix(call: Call) -> None:
+    length = call.argument("length", 3)
+    _each(call, lambda text: text[-length:] if length else b"")
+
+
+@runs("StringStartsWith")
+def _starts_with(call: Call) -> None:
+    prefix = call.argument("prefix", b"")
+    _each(call, lambda text: text.startswith(prefix), np.bool_)
+
+
+@runs("StringEndsWith")
+def _ends_with(call: Call) -> None:
+    suffix = call.argument("suffix", b"")
+    _each(call, lambda text: text.endswith(suffix), np.bool_)
+
+
+def _each(call: Call, function: Callable[[bytes], Any], dtype: Any = object) -> None:
+    texts = call.array(0)
+    results = np.empty(texts.size, dtype)
+    for at, text in enumerate(texts.reshape(-1)):
+        results[at] = function(text.encode() if isinstance(text, str) else text)
+    call.write(0, results.reshape(texts.shape))
+
+
+@runs_texts("Copy", "Alias", "CopyCPUToGPU", "CopyGPUToCPU", "StopGradient")
+def _copy(call: Call) -> None:
+    call.write(0, call.array(0))
+
+
+@runs_texts("Gather")
+def _gather(call: Call) -> None:
+    call.write(0, call.array(0)[call.array(1)])
+
+
+@runs_texts("Concat")
+def _concat(call: Call) -> None:
+    parts = [call.array(at) for at in range(len(call.definition.input))]
+    axis = call.argument("axis", 0)
+    if call.argument("add_axis", 0):
+        raise call.error("texts are joined along an axis that they have")
+    call.write(0, np.concatenate(parts, axis))
+    if len(call.definition.output) > 1:
+        call.write(1, np.array([part.shape[axis] for part in parts], np.int32))
+
+
+@runs_texts("EQ", "NE")
+def _equal(call: Call) -> None:
+    equal = np.asarray(call.array(0) == call.array(1), np.bool_)
+    call.write(0, equal if call.definition.type == "EQ" else ~equal)
+
+
+@runs_texts("Shape", "Size", "IsEmpty")
+def _shape(call: Call) -> None:
+    array = call.array(0)
+    results: dict[str, Any] = {
+        "Shape": np.array(array.shape, np.int64),
+        "Size": np.int64(array.size),
+        "IsEmpty": np.bool_(array.size == 0),
+    }
+    call.write(0, results[call.definition.type])

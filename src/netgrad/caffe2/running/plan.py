@@ -1,0 +1,114 @@
+"""Running plans: steps of nets or of further steps, repeated by number or until a blob says stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netgrad.caffe2.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
+from netgrad.caffe2.running.blob import as_array, is_tensor
+from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.running.net import CreatedNet
+from netgrad.caffe2.running.workspace import Workspace
+
+
+def run_plan(plan: PlanDef, workspace: Workspace) -> bool:
+    """Run the steps of a plan in order.
+
+    The nets of a step are created when it starts, in the order of their use. Substeps that may run at once
+    run one after the other; one with an interval runs once, after its siblings.
+
+    Returns:
+        True, or there is an error.
+
+    Raises:
+        RunError: A step names a net that the plan doesn't have, two nets have one name, a step has both a
+            number of iterations and a stop blob, or something in it can't run.
+    """
+    definitions: dict[str, NetDef] = {}
+    for net in plan.network:
+        if net.name in definitions:
+            raise RunError(f"plan {plan.name} has two networks of the same name {net.name}")
+        definitions[net.name] = net
+    for step in plan.execution_step:
+        _run_step(step, workspace, definitions, {})
+    return True
+
+
+class _Nets:
+    """The nets of a step, in the workspace in which it runs."""
+
+    def __init__(self, step: ExecutionStep, workspace: Workspace, definitions: Mapping[str, NetDef]) -> None:
+        self.by_name: dict[str, CreatedNet] = {}
+        self._definitions = definitions
+        self._collect(step, workspace)
+
+    def _collect(self, step: ExecutionStep, workspace: Workspace) -> None:
+        for name in [*step.network, *([step.report_net] if step.report_net else [])]:
+            if name in self.by_name:
+                continue
+            if name not in self._definitions:
+                known = ", ".join(self._definitions) or "none"
+                raise RunError(
+                    f"step {step.name} runs net {name}, which the plan doesn't have (nets: {known})"
+                )
+            self.by_name[name] = workspace.create_net(self._definitions[name], overwrite=True)
+        for substep in step.substep:
+            if not substep.create_workspace:
+                self._collect(substep, workspace)
+
+
+def _run_step(
+    step: ExecutionStep,
+    workspace: Workspace,
+    definitions: Mapping[str, NetDef],
+    nets: Mapping[str, CreatedNet],
+) -> None:
+    """Run one step; ``nets`` are those that exist already, none of them for a step of its own workspace."""
+    if step.create_workspace:
+        workspace, nets = Workspace(workspace, workspace.root_folder), {}
+    if not nets:
+        nets = _Nets(step, workspace, definitions).by_name
+    has_stop = bool(step.should_stop_blob)
+    if has_stop and step.HasField("num_iter"):
+        raise RunError(f"step {step.name}: Must not specify num_iter if should_stop_blob is set")
+    if step.HasField("only_once") and not has_stop:
+        raise RunError(f"step {step.name}: only_once is for steps with a stop blob")
+    if has_stop and not workspace.has_blob(step.should_stop_blob):
+        raise RunError(f"step {step.name}: blob {step.should_stop_blob} does not exist")
+    instances = max(step.num_concurrent_instances, 1)
+    iteration = 0
+    while _goes_on(step, iteration):
+        children = sorted(step.substep, key=lambda one: bool(one.run_every_ms))
+        for child in children * instances:
+            _run_step(child, workspace, definitions, {} if child.create_workspace else nets)
+            if has_stop and _says_stop(step, workspace):
+                return
+        for name in [*step.network] * instances:
+            nets[name].run()
+            if has_stop and _says_stop(step, workspace):
+                return
+        iteration += 1
+        if step.report_net and iteration % max(step.report_interval, 1) == 0:
+            nets[step.report_net].run()
+
+
+def _goes_on(step: ExecutionStep, iteration: int) -> bool:
+    if step.should_stop_blob:
+        return not step.only_once or iteration == 0
+    return iteration < (step.num_iter if step.HasField("num_iter") else 1)
+
+
+def _says_stop(step: ExecutionStep, workspace: Workspace) -> bool:
+    value: Any = workspace.needed(step.should_stop_blob).value
+    if not is_tensor(value):
+        raise RunError(f"step {step.name}: the stop blob {step.should_stop_blob} holds no truth value")
+    array = as_array(value)
+    if array.dtype != np.bool_ or array.size != 1:
+        raise RunError(
+            f"step {step.name}: the stop blob {step.should_stop_blob} holds {array.dtype} of shape "
+            f"{array.shape}, not one truth value"
+        )
+    return bool(array.reshape(-1)[0])

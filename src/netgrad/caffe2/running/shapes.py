@@ -1,0 +1,62 @@
+"""Shapes and element types of blobs, found without running a net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import onnx_ir as ir
+
+from netgrad.caffe2.caffe2_pb2 import NetDef, TensorProto
+from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context, StaticShapeNeededError
+from netgrad.caffe2.lowering.net import OPSET
+from netgrad.caffe2.lowering.registry import lower
+from netgrad.caffe2.running.registry import runner_of
+from netgrad.core import NetgradError
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.view import TensorInfo
+
+NUMBERS: dict[ir.DataType, int] = {
+    dtype: number for number, dtype in ELEMENT_TYPES.items() if number != TensorProto.BYTE
+}
+"""Caffe2's numbers of element types."""
+
+
+def inferred(
+    nets: Iterable[NetDef], known: Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Shapes and types of the blobs of nets that run one after the other.
+
+    Args:
+        nets: The nets.
+        known: Types and shapes of the blobs that are there before.
+
+    Returns:
+        The shapes, and the types as Caffe2's numbers, by blob. What can't be told is left out.
+    """
+    builder = Builder(OPSET, "shapes")
+    values: dict[str, Value] = {
+        blob: builder.value(f"given:{blob}", TensorInfo(dtype, shape))
+        for blob, (dtype, shape) in known.items()
+    }
+    for net in nets:
+        for op in net.op:
+            found: list[Value | None] = []
+            if runner_of(op) is None and all(blob in values for blob in op.input):
+                try:
+                    found = lower(Context(op, builder), [values[blob] for blob in op.input])
+                except (NetgradError, StaticShapeNeededError):
+                    found = []
+            for blob in op.output:
+                values.pop(blob, None)
+            values.update(
+                (blob, value) for blob, value in zip(op.output, found, strict=False) if value is not None
+            )
+    complete = {
+        blob: value
+        for blob, value in values.items()
+        if value.static_shape is not None and value.dtype in NUMBERS
+    }
+    return (
+        {blob: list(value.static_shape or ()) for blob, value in complete.items()},
+        {blob: NUMBERS[value.dtype] for blob, value in complete.items() if value.dtype is not None},
+    )
