@@ -12,7 +12,11 @@ from netgrad import caffe2
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.registry import LOWERINGS
-from tests.caffe2.operator_cases import CASES, Array, Blobs, Case
+from tests.caffe2.operator_cases import CASES as PLAIN_CASES
+from tests.caffe2.operator_cases import Array, Blobs, Case
+from tests.caffe2.optimizer_cases import OPTIMIZERS
+
+CASES = [*PLAIN_CASES, *OPTIMIZERS]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

@@ -6,5 +6,8 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     fills,
     layers,
     losses,
+    optimizers,
+    rates,
     shapes,
+    sparse_optimizers,
 )

@@ -103,7 +103,7 @@ def partition(definitions: Iterable[OperatorDef]) -> list[Part]:
     for definition in definitions:
         runner = runner_of(definition)
         if runner is None:
-            together.append(definition)
+            together.append(_without_mutex(definition))
             continue
         if together:
             parts.append(LoweredPart(together))
@@ -112,6 +112,16 @@ def partition(definitions: Iterable[OperatorDef]) -> list[Part]:
     if together:
         parts.append(LoweredPart(together))
     return parts
+
+
+def _without_mutex(definition: OperatorDef) -> OperatorDef:
+    """A counter that is locked, as one that isn't: operators run one after the other."""
+    if definition.type != "AtomicIter":
+        return definition
+    plain = _copy(definition)
+    plain.type = "Iter"
+    del plain.input[0]
+    return plain
 
 
 _programs: OrderedDict[bytes, Program] = OrderedDict()

@@ -18,6 +18,7 @@ from netgrad.caffe2.python.core.plan import (
     output_to_list,
     scoped_execution_step,
 )
+from netgrad.caffe2.python.core.python_operators import CreatePythonOperator
 from netgrad.caffe2.python.core.remap import control_op_remap, recurrent_network_op_remap, remap_proto
 from netgrad.caffe2.python.core.ssa import (
     get_op_ids_in_path,
@@ -37,6 +38,7 @@ __all__ = [
     "IR",
     "BlobReference",
     "CreateOperator",
+    "CreatePythonOperator",
     "CurrentDeviceScope",
     "CurrentNameScope",
     "DataType",

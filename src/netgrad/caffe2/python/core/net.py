@@ -18,6 +18,7 @@ from netgrad.caffe2.python.core.blob_reference import (
 from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
 from netgrad.caffe2.python.core.operators import CreateOperator
+from netgrad.caffe2.python.core.python_operators import token_of
 from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, RemapFunction, remap_proto
 from netgrad.caffe2.python.core.ssa import get_op_ids_in_path, get_ssa
 
@@ -363,6 +364,40 @@ class Net:
         if fill == "GivenTensorFill":
             listed = [float(value) for value in listed]
         return getattr(self, fill)([], blob_out or 1, shape=list(values.shape), values=listed)
+
+    def Python(
+        self,
+        f: Any,
+        grad_f: Any = None,
+        python_func_type: Any = None,
+        pass_workspace: bool = False,
+        grad_output_indices: Sequence[int] | None = None,
+        grad_input_indices: Sequence[int] | None = None,
+    ) -> Callable[..., Any]:
+        """A function that adds operators which call a function of the script.
+
+        Args:
+            f: The function, see `netgrad.caffe2.python.core.python_operators.token_of`.
+            grad_f: What computes input gradients.
+            python_func_type: A class with ``forward`` and ``backward`` in their place.
+            pass_workspace: Whether they get the workspace behind their arguments.
+            grad_output_indices: The outputs whose gradients ``grad_f`` gets; None for all.
+            grad_input_indices: The inputs whose gradients it writes; None for all.
+
+        Returns:
+            A function of inputs and outputs like those of other operators.
+        """
+        token = token_of(f, grad_f, python_func_type, pass_workspace)
+
+        def add(*args: Any, **kwargs: Any) -> Any:
+            own = {
+                "token": token,
+                "grad_output_indices": grad_output_indices,
+                "grad_input_indices": grad_input_indices,
+            }
+            return self._create_and_add("Python", *args, **{**own, **kwargs})
+
+        return add
 
     def DeduplicateGradientSlices(self, g: GradientSlice, aggregator: str = "sum") -> GradientSlice:
         """Add operators that aggregate the rows of equal indices; returns a slice without repeated ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from netgrad.caffe2.arguments import make_argument
@@ -12,6 +12,9 @@ from netgrad.caffe2.caffe2_pb2 import Argument, DeviceOption, OperatorDef
 from netgrad.caffe2.makers.types import is_operator
 from netgrad.caffe2.python import scope
 from netgrad.caffe2.python.core.blob_reference import references
+
+when_created: list[Callable[[OperatorDef], object]] = []
+"""Called with each operator that is created, such as by immediate mode."""
 
 
 def IsOperator(op_type: str) -> bool:
@@ -74,4 +77,6 @@ def CreateOperator(
     if arg is not None:
         operator.arg.extend(arg)
     operator.arg.extend(make_argument(key, value) for key, value in kwargs.items() if value is not None)
+    for call in when_created:
+        call(operator)
     return operator

@@ -34,13 +34,6 @@ def _create_mutex(call: Call) -> None:
     call.put(0, Mutex())
 
 
-@runs("AtomicIter")
-def _atomic_iter(call: Call) -> None:
-    if not isinstance(call.value(0), Mutex):
-        raise call.error(f"input '{call.definition.input[0]}' was not written by CreateMutex")
-    _advance(call, call.value(1))
-
-
 def _without_inputs(definition: OperatorDef) -> bool:
     return not definition.input
 

@@ -109,8 +109,8 @@ def _save(call: Call) -> None:
         names = names[1:]
         if every <= 0 or iteration % every:
             return
-        pattern = call.argument("db", "")
-        path = Path(_numbered(pattern, iteration))
+        pattern: str = call.argument("db", "")
+        path = Path(pattern % iteration if "%" in pattern else pattern)
         path = path if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / path
     else:
         path = _path(call)
@@ -121,15 +121,11 @@ def _save(call: Call) -> None:
         write_records(file, to_records(blobs, call.argument("chunk_size", 0) or CHUNK))
 
 
-def _numbered(pattern: str, iteration: int) -> str:
-    return str(pattern % iteration) if "%" in pattern else pattern
-
-
 def _saved_name(call: Call, name: str) -> str:
-    overrides = [one.decode() for one in call.argument("blob_name_overrides", ())]
+    overrides: list[str] = [one.decode() for one in call.argument("blob_name_overrides", ())]
     if overrides:
         return overrides[list(call.definition.input).index(name)]
-    prefix = call.argument("strip_prefix", "")
+    prefix: str = call.argument("strip_prefix", "")
     return name[name.index(prefix) + len(prefix) :] if prefix and prefix in name else name
 
 

@@ -1,0 +1,105 @@
+"""Updates of parameters from dense gradients."""
+
+from __future__ import annotations
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.onnx.builder import Value
+
+
+def scalar(c: Context, x: Value, like: Value) -> Value:
+    """A tensor of one element as a scalar of the element type of ``like``."""
+    assert like.dtype is not None, "the element type of a blob is known"
+    return c.b.cast(c.b.reshape(x, []), like.dtype)
+
+
+def root(c: Context, x: Value) -> Value:
+    """The square root."""
+    return c.b.op("Sqrt", x)
+
+
+@lowers("MomentumSGD", "MomentumSGDUpdate")
+def _momentum_sgd(
+    c: Context, gradient: Value, momentum: Value, rate: Value, parameter: Value | None = None
+) -> list[Value]:
+    """Write m' = mu m + r g; the step is m', or (1 + mu) m' - mu m with ``nesterov``; w' = w - step."""
+    if c.definition.type == "MomentumSGDUpdate" and parameter is None:
+        raise c.refused("it updates a parameter, its fourth input, which is missing")
+    mu = c.argument("momentum", 0.0)
+    after = momentum * mu + gradient * scalar(c, rate, gradient)
+    step = after * (1.0 + mu) - momentum * mu if c.argument("nesterov", False) else after
+    return [step, after] if parameter is None else [step, after, parameter - step]
+
+
+def adam_rate(c: Context, rate: Value, iteration: Value, like: Value) -> Value:
+    """The rate with both corrections of bias: r sqrt(1 - beta2^t) / (1 - beta1^t), where t = iter + 1."""
+    time = scalar(c, iteration, like) + 1.0
+    first = 1.0 - c.b.binary("Pow", c.argument("beta1", 0.9), time)
+    second = 1.0 - c.b.binary("Pow", c.argument("beta2", 0.999), time)
+    return scalar(c, rate, like) * root(c, second) / first
+
+
+@lowers("Adam")
+def _adam(
+    c: Context, parameter: Value, first: Value, second: Value, gradient: Value, rate: Value, iteration: Value
+) -> list[Value]:
+    """Write m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w + r' m' / (sqrt(v') + epsilon)."""
+    beta1, beta2 = c.argument("beta1", 0.9), c.argument("beta2", 0.999)
+    first = first * beta1 + gradient * (1.0 - beta1)
+    second = second * beta2 + gradient * gradient * (1.0 - beta2)
+    step = first / (root(c, second) + c.argument("epsilon", 1e-5))
+    move = step * adam_rate(c, rate, iteration, parameter)
+    return [parameter + move, first, second, step][: c.outputs]
+
+
+@lowers("Adagrad")
+def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate: Value) -> list[Value]:
+    """Write h' = decay h + g²; w' = w + r g / (sqrt(h') + epsilon). Outputs 3 and 4: rates and steps."""
+    history = history * c.argument("decay", 1.0) + gradient * gradient
+    rates = scalar(c, rate, gradient) / (root(c, history) + c.argument("epsilon", 1e-5))
+    step = rates * gradient
+    return [parameter + step, history, rates, step][: c.outputs]
+
+
+@lowers("RmsProp")
+def _rms_prop(c: Context, gradient: Value, squares: Value, momentum: Value, rate: Value) -> list[Value]:
+    """Write s' = s + (1 - decay) (g² - s); p' = mu p + r g / sqrt(s' + epsilon), the new gradient."""
+    squares = squares + (gradient * gradient - squares) * (1.0 - c.argument("decay", 0.9))
+    step = scalar(c, rate, gradient) * gradient / root(c, squares + c.argument("epsilon", 1e-5))
+    momentum = momentum * c.argument("momentum", 0.0) + step
+    return [momentum, squares, momentum]
+
+
+@lowers("Ftrl")
+def _ftrl(
+    c: Context, parameter: Value, state: Value, gradient: Value, alpha: Value | None = None
+) -> list[Value]:
+    """Write n' = n + g²; z' = z + g - (sqrt(n') - sqrt(n)) / alpha w; w' from z' by soft thresholding.
+
+    w' is 0 where ``|z'| <= lambda1``, else
+    ``(lambda1 sign(z') - z') / ((beta + sqrt(n')) / alpha + lambda2)``. The last dim of the state holds n, z.
+    """
+    b = c.b
+    size: Value | float = c.argument("alpha", 0.005) if alpha is None else scalar(c, alpha, gradient)
+    axis = c.rank(state) - 1
+    counts, sums = (b.squeeze(b.slice(state, axis, k, k + 1), [axis]) for k in (0, 1))
+    after = counts + gradient * gradient
+    sums = sums + gradient - (root(c, after) - root(c, counts)) / size * parameter
+    low = c.argument("lambda1", 0.001)
+    numerator = b.op("Sign", sums) * low - sums
+    moved = numerator / ((root(c, after) + c.argument("beta", 1.0)) / size + c.argument("lambda2", 0.001))
+    updated = b.where(b.op("Abs", sums) > low, moved, 0.0)
+    return [updated, b.concat([b.unsqueeze(after, [axis]), b.unsqueeze(sums, [axis])], axis)]
+
+
+@lowers("Lars")
+def _lars(c: Context, parameter: Value, gradient: Value, *limits: Value) -> Value:
+    """What a learning rate is multiplied by: 1 / (|g| / |w| + offset), or 1 where w is 0."""
+    if limits:
+        raise c.refused("it is the form with a weight decay, a trust and a largest rate, which isn't there")
+    axes = range(c.rank(parameter))
+    weight = root(c, c.b.reduce_sum(parameter * parameter, axes))
+    steepness = root(c, c.b.reduce_sum(gradient * gradient, axes))
+    is_zero = weight.equals(0.0)
+    factor = 1.0 / (steepness / c.b.where(is_zero, 1.0, weight) + c.argument("offset", 0.5))
+    return c.b.reshape(c.b.where(is_zero, 1.0, factor), [1])

@@ -1,0 +1,224 @@
+"""Iteration numbers and learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.onnx.builder import Value
+
+
+@lowers("Iter")
+def _iter(c: Context, iteration: Value) -> Value:
+    return iteration + 1
+
+
+class _Policy:
+    """A learning rate policy: its arguments, which a composite policy prefixes, and the iteration.
+
+    Attributes:
+        c: The operator.
+        iteration: The iteration, a float64 scalar.
+    """
+
+    def __init__(self, c: Context, iteration: Value, prefix: str = "") -> None:
+        self.c = c
+        self.iteration = iteration
+        self._prefix = prefix
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """The value of an argument, which must be there unless there is a default."""
+        name = self._prefix + name
+        if not self.c.has(name):
+            if default is None:
+                raise self.c.refused(f"argument '{name}' of the learning rate policy is missing")
+            return default
+        value = self.c.numbers(name)[0]
+        if isinstance(value, bytes):
+            raise self.c.refused(f"argument '{name}' is no number")
+        return float(value)
+
+    def period(self, name: str) -> float:
+        """The value of an argument that must be positive."""
+        value = self.number(name)
+        if value <= 0:
+            raise self.c.refused(f"argument '{self._prefix}{name}' is {value}, and must be positive")
+        return value
+
+    def floor(self, x: Value) -> Value:
+        """Rounded down."""
+        return self.c.b.op("Floor", x)
+
+    def power(self, base: Value | float, exponent: Value | float) -> Value:
+        """A power, of which one part may be a number."""
+        return self.c.b.binary("Pow", base, exponent)
+
+
+def _constant(p: _Policy, value: float) -> Value:
+    return p.c.b.scalar(value, p.iteration)
+
+
+def _fixed(p: _Policy) -> Value:
+    return _constant(p, 1.0)
+
+
+def _step(p: _Policy) -> Value:
+    """Write gamma ^ floor(iter / stepsize)."""
+    return p.power(p.number("gamma"), p.floor(p.iteration / p.period("stepsize")))
+
+
+def _exp(p: _Policy) -> Value:
+    """Write gamma ^ iter."""
+    return p.power(p.number("gamma"), p.iteration)
+
+
+def _inverse(p: _Policy, iteration: Value) -> Value:
+    return p.power(iteration * p.number("gamma") + 1.0, -p.number("power"))
+
+
+def _inv(p: _Policy) -> Value:
+    """(1 + gamma iter) ^ -power."""
+    return _inverse(p, p.iteration)
+
+
+def _poly(p: _Policy) -> Value:
+    """(1 - iter / max_iter) ^ power."""
+    return p.power(1.0 - p.iteration / p.period("max_iter"), p.number("power"))
+
+
+def _alter(p: _Policy) -> Value:
+    """1 and 0 in turn."""
+    active, inactive = p.number("active_period"), p.number("inactive_period")
+    first, second = (active, inactive) if p.number("active_first", 1.0) else (inactive, active)
+    place = p.iteration - p.floor(p.iteration / (first + second)) * (first + second)
+    values = (1.0, 0.0) if p.number("active_first", 1.0) else (0.0, 1.0)
+    return p.c.b.where(place < first, _constant(p, values[0]), values[1])
+
+
+def _warm(p: _Policy) -> Value:
+    start = p.number("start_multiplier", 0.0)
+    return p.iteration * ((1.0 - start) / p.period("num_iter")) + start
+
+
+def _linear_warmup(p: _Policy) -> Value:
+    """From start_multiplier to 1 in num_iter iterations."""
+    return p.c.b.where(p.iteration >= p.number("num_iter"), _constant(p, 1.0), _warm(p))
+
+
+def _constant_warmup(p: _Policy) -> Value:
+    """A multiplier for num_iter iterations, then 1."""
+    started = p.iteration >= p.number("num_iter")
+    return p.c.b.where(started, _constant(p, 1.0), p.number("multiplier", 0.5))
+
+
+def _constant_then_linear(p: _Policy) -> Value:
+    """start_warmup_multiplier, then from it to 1 in a straight line, then 1."""
+    start = p.number("start_warmup_multiplier", 0.1)
+    constant, linear = p.number("constant_warmup_num_iter"), p.period("linear_warmup_num_iter")
+    line = (p.iteration - constant) * ((1.0 - start) / linear) + start
+    later = p.c.b.where(p.iteration >= constant + linear, _constant(p, 1.0), line)
+    return p.c.b.where(p.iteration < constant, _constant(p, start), later)
+
+
+def _hill(p: _Policy) -> Value:
+    """A linear warm-up, then inv from there on, at least end_multiplier."""
+    falling = _inverse(p, p.iteration - p.number("num_iter"))
+    low = _constant(p, p.number("end_multiplier", 0.0))
+    return p.c.b.where(p.iteration < p.number("num_iter"), _warm(p), p.c.b.op("Max", low, falling))
+
+
+def _gate(p: _Policy) -> Value:
+    """multiplier_1 for num_iter iterations, then multiplier_2."""
+    first, second = p.number("multiplier_1", 1.0), p.number("multiplier_2", 1.0)
+    return p.c.b.where(p.iteration < p.number("num_iter"), _constant(p, first), second)
+
+
+def _cyclic(p: _Policy) -> Value:
+    """Up from base_lr to max_lr and down in two stepsizes, with a peak that decays from cycle to cycle."""
+    size = p.period("stepsize")
+    ratio = abs(p.number("max_lr", 0.005)) / abs(_base(p.c))
+    cycle = p.floor(p.iteration / (2.0 * size))
+    x = p.c.b.op("Abs", p.iteration / size - 2.0 * cycle - 1.0)
+    rise = p.c.b.op("Max", _constant(p, 0.0), 1.0 - x)
+    return (ratio - 1.0) * rise * p.power(p.number("decay", 1.0), cycle) + 1.0
+
+
+def _cosine(p: _Policy) -> Value:
+    """From max_lr to min_lr along half a cosine, again and again; periods grow and rates shrink each time."""
+    longest, lowest = p.number("max_lr", 0.5), p.number("min_lr", 0.1)
+    period, growth = p.period("period"), p.number("t_mult", 1.0)
+    if growth == 1.0:
+        count = p.floor(p.iteration / period)
+        length: Value | float = period
+        place = p.iteration - count * period
+    else:
+        count = p.floor(p.c.b.op("Log", 1.0 - p.iteration * ((1.0 - growth) / period)) / math.log(growth))
+        grown = p.power(growth, count)
+        length = grown * period
+        place = p.iteration - (1.0 - grown) * (period / (1.0 - growth))
+    # there is no kernel for the cosine of float64
+    angle = p.c.b.cast(place / length * math.pi, ir.DataType.FLOAT)
+    wave = p.c.b.cast(p.c.b.op("Cos", angle), ir.DataType.DOUBLE)
+    shrink = p.power(p.number("lr_shrink", 0.99), count)
+    rate = shrink * (lowest + 0.5 * (longest - lowest) * (wave + 1.0))
+    return rate / abs(_base(p.c))
+
+
+def _composite(p: _Policy) -> Value:
+    """Policies one after the other, each for a number of iterations from 1 on; the last one stays."""
+    counts = p.c.numbers("sub_policy_num_iters")
+    if not counts:
+        raise p.c.refused("a composite learning rate needs the argument sub_policy_num_iters")
+    rate: Value | None = None
+    start = 1
+    for index, count in enumerate(counts):
+        prefix = f"sub_policy_{index}_"
+        name = p.c.argument(f"{prefix}policy", "")
+        if name not in _POLICIES or name == "composite":
+            raise p.c.refused(f"'{name}' is no policy within a composite learning rate")
+        own = _Policy(p.c, p.iteration, prefix)
+        found = _POLICIES[name](own) * own.number("lr_scale", 1.0)
+        rate = found if rate is None else p.c.b.where(p.iteration >= float(start), found, rate)
+        start += int(count)
+    assert rate is not None, "there is at least one policy"
+    return rate
+
+
+_POLICIES: dict[str, Callable[[_Policy], Value]] = {
+    "fixed": _fixed,
+    "step": _step,
+    "exp": _exp,
+    "inv": _inv,
+    "poly": _poly,
+    "alter": _alter,
+    "linearWarmup": _linear_warmup,
+    "constantWarmup": _constant_warmup,
+    "constantThenLinearWarmup": _constant_then_linear,
+    "hill": _hill,
+    "gate": _gate,
+    "cyclic": _cyclic,
+    "cosine": _cosine,
+    "composite": _composite,
+}
+
+
+def _base(c: Context) -> float:
+    if not c.has("base_lr"):
+        raise c.refused("the argument 'base_lr' is missing")
+    return float(c.numbers("base_lr")[0])
+
+
+@lowers("LearningRate")
+def _learning_rate(c: Context, iteration: Value) -> Value:
+    """``base_lr`` times the policy's multiplier, a float32 scalar; computed in float64."""
+    policy = c.argument("policy", "")
+    if policy not in _POLICIES:
+        raise c.refused(f"there is no learning rate policy '{policy}' (policies: {', '.join(_POLICIES)})")
+    number = c.b.cast(c.b.reshape(iteration, []), ir.DataType.DOUBLE)
+    own = _Policy(c, number)
+    scale = _base(c) * (own.number("lr_scale", 1.0) if policy != "composite" else 1.0)
+    return c.b.cast(_POLICIES[policy](own) * scale, ir.DataType.FLOAT)

@@ -1,0 +1,338 @@
+"""Blobs, nets and training in workspaces, through the interface of scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.caffe2.caffe2_pb2 import TensorProto
+from netgrad.caffe2.python import core, utils, workspace
+from netgrad.caffe2.python.workspace.current import current
+from netgrad.caffe2.running.parts import LoweredPart
+
+TYPES = ["float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16"]
+
+
+# ---- blobs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(2, 3), (), (2, 0, 3)])
+def test_what_is_fed_is_fetched(dtype: str, shape: tuple[int, ...]) -> None:
+    array = (np.random.default_rng(0).normal(size=shape) * 5).astype(dtype)
+    assert workspace.FeedBlob("x", array)
+    fetched = workspace.FetchBlob("x")
+    assert (fetched.dtype, fetched.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(fetched, array)
+
+
+def test_feeding_and_fetching_copy() -> None:
+    array = np.zeros(3, np.float32)
+    workspace.FeedBlob("x", array)
+    array[:] = 1
+    workspace.FetchBlob("x")[:] = 2
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), np.zeros(3))
+
+
+def test_texts() -> None:
+    workspace.FeedBlob("one", b"a \0 text")
+    assert workspace.FetchBlob("one") == b"a \0 text"
+    workspace.FeedBlob("many", np.array([b"ab", b"cde"]))
+    many = workspace.FetchBlob("many")
+    assert many.dtype == object
+    assert list(many) == [b"ab", b"cde"]
+    assert workspace.GetBlobSizeBytes("many") - 5 == 2 * workspace.GetBlobSizeBytes("many") // 2 - 5
+
+
+def test_messages_can_be_fed() -> None:
+    array = np.arange(6, dtype=np.int64).reshape(2, 3)
+    workspace.FeedBlob("x", utils.NumpyArrayToCaffe2Tensor(array))
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), array)
+
+
+def test_unknown_blobs() -> None:
+    assert not workspace.HasBlob("x")
+    workspace.FeedBlob("weight", np.zeros(1))
+    for error in (RuntimeError, KeyError):
+        with pytest.raises(error, match="Can't find blob: weigth; did you mean 'weight'"):
+            workspace.FetchBlob("weigth")
+    with pytest.raises(RuntimeError, match="element type complex128"):
+        workspace.FeedBlob("x", np.zeros(1, np.complex128))
+
+
+def test_names_are_taken_as_they_are() -> None:
+    with core.NameScope("scope"):
+        workspace.FeedBlob("x", np.zeros(1))
+        assert workspace.GetNameScope() == "scope/"
+    assert workspace.Blobs() == ["x"]
+
+
+def test_blobs_are_a_mapping() -> None:
+    workspace.blobs["x"] = np.ones(2)
+    workspace.CreateBlob("empty")
+    assert "x" in workspace.blobs
+    assert core.BlobReference("x") in workspace.blobs
+    assert "y" not in workspace.blobs
+    assert list(workspace.blobs) == ["empty", "x"]
+    np.testing.assert_array_equal(workspace.blobs[core.BlobReference("x")], np.ones(2))
+    assert workspace.FetchBlobs(["x", "empty"])[1] == (
+        b"empty, a C++ native class of type nullptr (uninitialized)."
+    )
+    workspace.ResetBlob("x")
+    assert b"nullptr" in workspace.FetchBlob("x")
+    del workspace.blobs["x"]
+    assert len(workspace.blobs) == 1
+
+
+@pytest.mark.parametrize("value", [np.ones((2, 3), np.float32), np.array([b"a", b"bc"], object), b"text"])
+def test_serialized_blobs(value: Any) -> None:
+    workspace.FeedBlob("x", value)
+    workspace.DeserializeBlob("y", workspace.SerializeBlob("x"))
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), value)
+
+
+# ---- workspaces --------------------------------------------------------------------------------------
+
+
+def test_switching_workspaces() -> None:
+    workspace.FeedBlob("x", np.zeros(1))
+    workspace.SwitchWorkspace("another", True)
+    assert not workspace.HasBlob("x")
+    workspace.FeedBlob("y", np.zeros(1))
+    assert workspace.CurrentWorkspace() == "another"
+    workspace.SwitchWorkspace("default")
+    assert workspace.Blobs() == ["x"]
+    with workspace.WorkspaceGuard("another"):
+        assert workspace.Blobs() == ["y"]
+    assert workspace.CurrentWorkspace() == "default"
+    assert {"default", "another"} <= set(workspace.Workspaces())
+    with pytest.raises(RuntimeError, match=r"'anothr' does not exist; did you mean 'another'\?"):
+        workspace.SwitchWorkspace("anothr")
+    workspace.ResetWorkspace()
+    assert workspace.Blobs() == []
+
+
+def test_root_folder(tmp_path: Any) -> None:
+    assert workspace.RootFolder() == "."
+    assert workspace.ResetWorkspace(str(tmp_path / "new"))
+    assert workspace.RootFolder() == str(tmp_path / "new")
+    assert (tmp_path / "new").is_dir()
+
+
+def test_workspaces_as_objects() -> None:
+    own = workspace.C.Workspace()
+    net = core.Net("own")
+    net.ConstantFill([], "filled", shape=[2], value=3.0)
+    own.run(net)
+    np.testing.assert_array_equal(own.blobs["filled"].fetch(), [3, 3])
+    tensor = own.create_blob("t").tensor if own.create_blob("t").feed(np.array([1.5, 2.5])) else None
+    assert tensor is not None
+    tensor().data[0] = 3.5
+    np.testing.assert_array_equal(own.fetch_blob("t"), [3.5, 2.5])
+    tensor().init([2, 3], core.DataType.INT32)
+    assert own.fetch_blob("t").shape == (2, 3)
+    with pytest.raises(RuntimeError):
+        tensor().init([1], core.DataType.STRING)
+    assert "filled" not in workspace.C.Workspace.current.blobs
+
+
+# ---- nets --------------------------------------------------------------------------------------------
+
+
+def _sum_net() -> core.Net:
+    net = core.Net("sum")
+    net.Sum(["x", "x"], "y")
+    return net
+
+
+def test_a_net_is_created_and_run() -> None:
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    net = _sum_net()
+    workspace.CreateNet(net)
+    assert workspace.HasBlob("y")
+    assert workspace.RunNet(net.Name())
+    workspace.FeedBlob("x", np.full(3, 2, np.float32))
+    assert workspace.RunNet(net, 2)
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), np.full(3, 4))
+    with pytest.raises(RuntimeError, match="duplicate net"):
+        workspace.CreateNet(net)
+    assert workspace.CreateNet(net, overwrite=True)
+
+
+def test_serialized_nets_and_operators_run() -> None:
+    net = core.Net("serialized")
+    net.ConstantFill([], "x", shape=[1, 2], value=1.0)
+    assert workspace.RunOperatorOnce(net.Proto().op[0].SerializeToString())
+    workspace.ResetWorkspace()
+    assert workspace.RunNetOnce(net.Proto().SerializeToString())
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), np.ones((1, 2)))
+
+
+def test_what_a_net_needs() -> None:
+    net = _sum_net()
+    with pytest.raises(RuntimeError, match="op Sum: Encountered a non-existing input blob: x"):
+        workspace.CreateNet(net)
+    workspace.CreateNet(net, input_blobs=["x"])
+    with pytest.raises(RuntimeError, match="reads blob 'x', which nothing has been written to"):
+        workspace.RunNet(net)
+    with pytest.raises(RuntimeError, match="Can't find net: nothing"):
+        workspace.RunNet("nothing")
+    assert not workspace.RunNet(net, allow_fail=True)
+
+
+def test_what_a_net_declares() -> None:
+    proto = _sum_net().Proto()
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    workspace.FeedBlob("z", np.ones(2, np.float32))
+    proto.external_output.append("nothing")
+    with pytest.raises(RuntimeError, match="declares outputs that none of its operators writes: nothing"):
+        workspace.RunNetOnce(proto)
+    del proto.external_output[:]
+    proto.op[0].input.append("z")
+    with pytest.raises(RuntimeError, match="op Sum: Source for input z is unknown for net sum"):
+        workspace.RunNetOnce(proto)
+
+
+def test_errors_name_the_operator() -> None:
+    with pytest.raises(RuntimeError, match="operator of type 'Summ'"):
+        workspace.RunOperatorOnce(core.CreateOperator("Summ", [], "y"))
+    workspace.FeedBlob("x", np.ones((2, 3), np.float32))
+    workspace.FeedBlob("w", np.ones((4, 5), np.float32))
+    with pytest.raises(RuntimeError, match=r"MatMul\(x, w\) -> \(y\)"):
+        workspace.RunOperatorOnce(core.CreateOperator("MatMul", ["x", "w"], "y"))
+    with pytest.raises(RuntimeError, match=r"VideoInput\(x\) -> \(y\).*no lowering"):
+        workspace.RunOperatorOnce(core.CreateOperator("VideoInput", "x", "y"))
+    workspace.FeedBlob("texts", np.array([b"a"]))
+    with pytest.raises(RuntimeError, match="computes with numbers, and reads 'texts'"):
+        workspace.RunOperatorOnce(core.CreateOperator("Relu", "texts", "y"))
+
+
+def test_in_place_operators_run_in_order() -> None:
+    net = core.Net("in_place")
+    net.Copy("x", "before")
+    net.Scale("x", "x", scale=2.0)
+    net.Sum(["x", "before"], "x")
+    net.Relu("x", "after")
+    workspace.FeedBlob("x", np.array([1.0, -1.0], np.float32))
+    workspace.RunNetOnce(net)
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), [3, -3])
+    np.testing.assert_array_equal(workspace.FetchBlob("before"), [1, -1])
+    np.testing.assert_array_equal(workspace.FetchBlob("after"), [3, 0])
+
+
+def test_batches_of_other_sizes_reuse_the_model() -> None:
+    net = core.Net("batches")
+    net.FC(["x", "w", "b"], "y")
+    net.AddGradientOperators(["y"])
+    workspace.FeedBlob("w", np.ones((2, 3), np.float32))
+    workspace.FeedBlob("b", np.zeros(2, np.float32))
+    for rows in (4, 7, 1):
+        workspace.FeedBlob("x", np.ones((rows, 3), np.float32))
+        if rows == 4:
+            workspace.CreateNet(net)
+        workspace.RunNet(net)
+        np.testing.assert_array_equal(workspace.FetchBlob("w_grad"), np.full((2, 3), rows))
+    (part,) = current().net(net.Name()).parts
+    assert isinstance(part, LoweredPart)
+    assert part.compiled == 1
+
+
+def test_toy_regression() -> None:
+    """The tutorial: y = w x + b with noise, learned by WeightedSum steps under a falling rate."""
+    init = core.Net("toy_init")
+    w = init.UniformFill([], "W", shape=[1, 2], min=-1.0, max=1.0)
+    b = init.ConstantFill([], "B", shape=[1], value=0.0)
+    w_true = init.GivenTensorFill([], "W_gt", shape=[1, 2], values=[2.0, 1.5])
+    b_true = init.GivenTensorFill([], "B_gt", shape=[1], values=[0.5])
+    one = init.ConstantFill([], "ONE", shape=[1], value=1.0)
+    iteration = init.ConstantFill([], "ITER", shape=[1], value=0, dtype=core.DataType.INT64)
+
+    train = core.Net("toy_train")
+    x = train.GaussianFill([], "X", shape=[64, 2], mean=0.0, std=1.0)
+    y_true = x.FC([w_true, b_true], "Y_gt")
+    noise = train.GaussianFill([], "noise", shape=[64, 1], mean=0.0, std=0.01)
+    y_noise = y_true.Add(noise, "Y_noise").StopGradient([], "Y_noise")
+    prediction = x.FC([w, b], "Y_pred")
+    distance = train.SquaredL2Distance([y_noise, prediction], "dist")
+    loss = distance.AveragedLoss([], ["loss"])
+    gradients = train.AddGradientOperators([loss])
+    train.Iter(iteration, iteration)
+    rate = train.LearningRate(iteration, "LR", base_lr=-0.1, policy="step", stepsize=20, gamma=0.9)
+    for parameter in (w, b):
+        train.WeightedSum([parameter, one, gradients[parameter], rate], parameter)
+
+    workspace.RunNetOnce(init)
+    workspace.CreateNet(train)
+    for _ in range(100):
+        workspace.RunNet(train)
+    np.testing.assert_allclose(workspace.FetchBlob("W"), [[2.0, 1.5]], atol=0.02)
+    np.testing.assert_allclose(workspace.FetchBlob("B"), [0.5], atol=0.02)
+    assert workspace.FetchBlob("ITER") == 100
+    np.testing.assert_allclose(workspace.FetchBlob("LR"), -0.1 * 0.9**5, rtol=1e-6)
+
+
+def test_shapes_and_types() -> None:
+    net = core.Net("shapes")
+    net.FC(["x", "w", "b"], "y")
+    net.Relu("y", "z")
+    net.Cast("z", "n", to=core.DataType.INT32)
+    dimensions = {"x": [5, 3], "w": [2, 3], "b": [2]}
+    shapes, types = workspace.InferShapesAndTypes([net], dimensions)
+    assert (shapes["y"], shapes["z"], shapes["n"]) == ([5, 2], [5, 2], [5, 2])
+    assert (types["z"], types["n"]) == (TensorProto.FLOAT, TensorProto.INT32)
+    workspace.FeedBlob("x", np.zeros((4, 3), np.float32))
+    workspace.FeedBlob("w", np.zeros((2, 3), np.float32))
+    shapes, _ = workspace.InferShapesAndTypes([net])
+    assert shapes == {"x": [4, 3], "w": [2, 3]}
+
+
+def test_benchmarks() -> None:
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    net = _sum_net()
+    workspace.CreateNet(net)
+    times = workspace.BenchmarkNet(net.Name(), 1, 3, True)
+    assert len(times) == 2
+    assert min(times) > 0
+    assert len(workspace.BenchmarkNetOnce(net.Name(), 0, 1)) == 1
+    assert workspace.Nets() == []
+
+
+def test_immediate_mode() -> None:
+    workspace.StartImmediate(i_know=True)
+    try:
+        assert workspace.IsImmediate()
+        workspace.FeedImmediate("x", np.ones(2, np.float32))
+        _sum_net()
+        assert workspace.ImmediateBlobs() == ["x", "y"]
+        np.testing.assert_array_equal(workspace.FetchImmediate("y"), [2, 2])
+        assert workspace.Blobs() == []
+    finally:
+        workspace.StopImmediate()
+    with pytest.raises(RuntimeError, match="immediate mode is off"):
+        workspace.ImmediateBlobs()
+
+
+def test_a_predictor() -> None:
+    init, predict = core.Net("init"), core.Net("predict")
+    init.GivenTensorFill([], "w", shape=[1, 2], values=[1.0, 2.0])
+    init.ConstantFill([], "b", shape=[1], value=0.5)
+    predict.FC(["x", "w", "b"], "y")
+    predict.AddExternalOutput(predict.GetBlobRef("y"))
+    predictor = workspace.Predictor(init.Proto().SerializeToString(), predict.Proto().SerializeToString())
+    x = np.array([[1, 1], [0, 2]], np.float32)
+    for given in ([x], {"x": x}):
+        np.testing.assert_array_equal(predictor.run(given)[0], [[3.5], [4.5]])
+    with pytest.raises(RuntimeError, match="no inputs z"):
+        predictor.run({"z": x})
+    assert workspace.Blobs() == []
+
+
+def test_devices_and_operators() -> None:
+    assert not workspace.has_gpu_support
+    assert workspace.NumCudaDevices() == 0
+    assert {"Conv", "FC", "SumGradient"} - set(workspace.RegisteredOperators()) == {"SumGradient"}
+    assert workspace.StringifyProto("text") == b"text"
+    with pytest.raises(ValueError, match="Proto"):
+        workspace.StringifyProto(3)
