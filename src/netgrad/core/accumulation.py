@@ -8,7 +8,6 @@ the last reader first.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -104,7 +103,7 @@ class Accumulator:
         self._words = vocabulary
         self._adder = adder
         self._strategy = strategy
-        self._sources = array("q", [_UNMET]) * len(versions.blobs)  # where the first contribution came from
+        self._sources = [_UNMET] * len(versions.blobs)  # where the first contribution came from
         self._several: dict[int, _Several] = {}
         self._settled: list[tuple[int, _Several]] = []
 
