@@ -102,7 +102,7 @@ def main() -> int:
     for name, proof in _all_proofs([part for part in given.only.split(",") if part]):
         count += 1
         if isinstance(proof, str):
-            print(f"{name:28} FAILED: {proof}", flush=True)
+            print(f"{name:28} FAILED: {proof[:400]}", flush=True)
             wrong.append(name)
         elif proof.refused:
             print(f"{name:28} refused, as it should be: {proof.refused[:150]}", flush=True)

@@ -214,16 +214,17 @@ class _Case:
 def _outputs(shipped: ir.Model, point: Arrays, targets: Sequence[str], parameters: Arrays) -> Arrays:
     """What the file gives at a point."""
     opened = shipped.clone()
-    if parameters:  # they are the outputs of nodes in the file: those nodes are cut off
-        for node in list(opened.graph):
-            for output in list(node.outputs):
-                if output.name in parameters:
-                    fed = ir.Value(name=output.name, type=output.type, shape=output.shape)
-                    output.replace_all_uses_with(fed)
-                    opened.graph.remove(node, safe=True)
-                    opened.graph.inputs.append(fed)
-                    fed.type = fed.type or ir.TensorType(ir.DataType.FLOAT)
-    return Session(opened, memory_pattern=False).run({**point, **parameters}, targets)
+    _set_parameters(opened, parameters)
+    fed: dict[str, Array] = {}
+    for node in list(opened.graph):
+        for output in list(node.outputs):
+            if output.name in parameters:  # a tensor that a node makes: the node is cut off
+                value = ir.Value(name=output.name, type=ir.TensorType(ir.DataType.FLOAT), shape=output.shape)
+                output.replace_all_uses_with(value)
+                opened.graph.remove(node, safe=True)
+                opened.graph.inputs.append(value)
+                fed[output.name] = parameters[output.name]
+    return Session(opened, memory_pattern=False).run({**point, **fed}, targets)
 
 
 def _set_parameters(model: ir.Model, parameters: Arrays) -> None:
