@@ -6,10 +6,12 @@ can be imported all the same; it says so when it is used.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -100,8 +102,6 @@ def _with_stand_ins(module: ModuleType, name: str) -> ModuleType:
         def missing(attribute: str) -> Any:
             if attribute.startswith("__"):
                 raise AttributeError(attribute)
-            if _exists(f"{module.__name__}.{attribute}"):
-                return importlib.import_module(f"{module.__name__}.{attribute}")
             return _missing(f"{name}.{attribute}")
 
         module.__getattr__ = missing  # type: ignore[method-assign]
@@ -118,4 +118,10 @@ def install() -> None:
         return
     if "caffe2" in sys.modules:
         raise RuntimeError("another package 'caffe2' has been imported already")
+    package = importlib.import_module(_OURS)
+    # All at once: `from caffe2.python import core` takes what the package has, and asks no finder.
+    for found in pkgutil.walk_packages(package.__path__, f"{_OURS}."):
+        with contextlib.suppress(ImportError):  # some need packages that are not installed
+            module = importlib.import_module(found.name)
+            _with_stand_ins(module, _PYTHON + found.name.removeprefix(_OURS))
     sys.meta_path.insert(0, _Finder())

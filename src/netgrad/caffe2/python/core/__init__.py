@@ -18,6 +18,15 @@ from netgrad.caffe2.python.core.plan import (
     output_to_list,
     scoped_execution_step,
 )
+from netgrad.caffe2.python.core.process import (
+    GetGlobalInitArgs,
+    GlobalInit,
+    RefreshRegisteredOperators,
+    SetEnginePref,
+    SetGlobalEnginePref,
+    SetOpEnginePref,
+    SetPerOpEnginePref,
+)
 from netgrad.caffe2.python.core.python_operators import CreatePythonOperator
 from netgrad.caffe2.python.core.remap import control_op_remap, recurrent_network_op_remap, remap_proto
 from netgrad.caffe2.python.core.ssa import (
@@ -46,7 +55,9 @@ __all__ = [
     "DeviceScope",
     "EmptyDeviceScope",
     "ExecutionStep",
+    "GetGlobalInitArgs",
     "GetIndexFromGradientList",
+    "GlobalInit",
     "GradientRegistry",
     "GradientSlice",
     "IsGPUDeviceType",
@@ -55,8 +66,13 @@ __all__ = [
     "NameScope",
     "Net",
     "Plan",
+    "RefreshRegisteredOperators",
     "ScopedBlobReference",
     "ScopedName",
+    "SetEnginePref",
+    "SetGlobalEnginePref",
+    "SetOpEnginePref",
+    "SetPerOpEnginePref",
     "control_op_remap",
     "device_option_equal",
     "execution_step",

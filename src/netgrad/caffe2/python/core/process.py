@@ -1,0 +1,44 @@
+"""Settings of the process, which ONNX Runtime doesn't need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_arguments: list[str] = []
+
+
+def GlobalInit(args: Sequence[str]) -> bool:
+    """Note the flags of the native runtime, the first being the program's name; none has an effect.
+
+    Raises:
+        AssertionError: They are no texts.
+    """
+    assert all(isinstance(one, str) for one in args), f"flags are texts, not {list(args)!r}"
+    _arguments[:] = args
+    return True
+
+
+def GetGlobalInitArgs() -> list[str]:
+    """What `GlobalInit` was given."""
+    return list(_arguments)
+
+
+def RefreshRegisteredOperators() -> None:
+    """Nothing: there are no operator libraries to load."""
+
+
+def SetEnginePref(per_op_engine_pref: Mapping[str, Any], global_engine_pref: Mapping[int, Any]) -> None:
+    """Nothing: an operator has one implementation, whatever engine is preferred."""
+
+
+def SetGlobalEnginePref(global_engine_pref: Mapping[int, Any]) -> None:
+    """Nothing; see `SetEnginePref`."""
+
+
+def SetPerOpEnginePref(per_op_engine_pref: Mapping[str, Any]) -> None:
+    """Nothing; see `SetEnginePref`."""
+
+
+def SetOpEnginePref(op_type: str, op_pref: Any) -> None:
+    """Nothing; see `SetEnginePref`."""

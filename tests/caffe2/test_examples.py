@@ -1,0 +1,29 @@
+"""The example scripts run unmodified, and learn what they are to learn."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "caffe2"
+
+
+def _run(script: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "netgrad.caffe2", str(EXAMPLES / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_toy_regression_finds_the_truth() -> None:
+    found = re.search(r"largest difference: (\S+)", _run("toy_regression.py"))
+    assert found
+    assert float(found[1]) < 0.05
+
+
+def test_lenet_learns_the_digits() -> None:
+    held_out = re.findall(r"held out (\S+)", _run("digits_lenet.py", "5"))
+    assert len(held_out) == 5
+    assert float(held_out[-1]) > 0.93
