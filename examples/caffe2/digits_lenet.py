@@ -26,6 +26,7 @@ def add_lenet(model, data):
 
 
 def batches(images, labels, generator):
+    """All rows once, in random order."""
     order = generator.permutation(len(images))
     for start in range(0, len(order) - BATCH + 1, BATCH):
         rows = order[start : start + BATCH]
