@@ -137,6 +137,8 @@ UNARY = [
 ]
 
 SEVERAL = [
+    unary("Mul(x,x)->(y)", lambda x: x * x),
+    unary("Div(x,x)->(a); Mul(a,x)->(y)", lambda x: x),
     binary("Add(x,w)->(y)", np.add, normal(2, 3), normal(2, 3)),
     binary("Add(x,w)->(y)", np.add, normal(2, 3, 4), normal(3, 1)),
     binary("Add(x,w)->(y) {broadcast=1}", np.add, normal(2, 3), normal(3)),

@@ -40,9 +40,10 @@ def gradients(
     """
     scratch = Builder(builder.opset, "vjp")
     read = [*inputs, *fixed]
-    given = [scratch.value(value.name, value.info.plain) for value in read]
+    # an operand that is read twice has a gradient for each place
+    given = [scratch.value(f"vjp/in_{k}", value.info.plain) for k, value in enumerate(read)]
     outputs = forward(scratch, given)
-    types = {**scratch.types(), **{value.name: value.info.plain for value in read}}
+    types = {**scratch.types(), **{value.name: value.info for value in given}}
     targets = {
         output.name: cotangent.name
         for output, cotangent in zip(outputs, cotangents, strict=True)
@@ -53,15 +54,16 @@ def gradients(
         operators,
         targets,
         OnnxRules(types, builder.opset).over(operators, types),
-        wrt=[value.name for value in inputs],
+        wrt=[value.name for value in given[: len(inputs)]],
         vocabulary=OnnxVocabulary(types, builder.opset),
         single_assignment=True,
     )
-    values = {value.name: value for value in (*read, *filter(None, cotangents))}
+    values = {value.name: value for value in filter(None, cotangents)}
+    values.update((stand_in.name, value) for stand_in, value in zip(given, read, strict=True))
     for operator in (*operators, *result.operators):
         written = builder.repeated(operator, [values[name] if name else None for name in operator.inputs])
         values.update((name, value) for name, value in zip(operator.outputs, written, strict=True) if name)
-    found = [result.gradients.get(value.name) for value in inputs]
+    found = [result.gradients.get(value.name) for value in given[: len(inputs)]]
     return [
         values[name] if isinstance(name, str) else builder.zeros_like(value)
         for name, value in zip(found, inputs, strict=True)

@@ -1,0 +1,349 @@
+"""Operators that run in Python, between the parts of a net that are lowered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.caffe2.caffe2_pb2 import NetDef, TensorProtos
+from netgrad.caffe2.minidb import write_records
+from netgrad.caffe2.python import core, utils, workspace
+from netgrad.caffe2.python.workspace.current import current
+
+
+def _run(type_: str, inputs: Any, outputs: Any, **arguments: Any) -> None:
+    workspace.RunOperatorOnce(core.CreateOperator(type_, inputs, outputs, **arguments))
+
+
+# ---- functions of scripts ----------------------------------------------------------------------------
+
+
+def _double(inputs: Any, outputs: Any) -> None:
+    outputs[0].reshape(inputs[0].shape)
+    outputs[0].data[...] = inputs[0].data * 2
+
+
+def _double_gradient(inputs: Any, outputs: Any) -> None:
+    """The inputs are the operator's input, its output, and the gradient of the output."""
+    assert len(inputs) == 3
+    outputs[0].feed(inputs[2].data * 2)
+
+
+def test_a_python_operator_and_its_gradient() -> None:
+    net = core.Net("python")
+    square = net.Mul(["x", "x"], "square")
+    doubled = net.Python(_double, _double_gradient)(square, "doubled")
+    loss = net.SumElements(doubled, "loss")
+    gradients = net.AddGradientOperators([loss])
+    x = np.array([1.0, -2.0, 3.0], np.float32)
+    workspace.FeedBlob("x", x)
+    workspace.CreateNet(net)
+    workspace.RunNet(net)
+    np.testing.assert_allclose(workspace.FetchBlob("doubled"), 2 * x * x)
+    np.testing.assert_allclose(workspace.FetchBlob(gradients["x"]), 4 * x)
+    kinds = [type(part).__name__ for part in current().net(net.Name()).parts]
+    assert kinds == ["LoweredPart", "PythonPart", "LoweredPart", "PythonPart", "LoweredPart"]
+
+
+def test_only_some_gradients_of_a_python_operator() -> None:
+    def forward(inputs: Any, outputs: Any) -> None:
+        for output, source in zip(outputs, inputs, strict=True):
+            output.feed(source.data + 1)
+
+    def gradient(inputs: Any, outputs: Any) -> None:
+        assert len(inputs) == 5
+        outputs[0].feed(inputs[4].data * 3)
+
+    net = core.Net("python")
+    net.Python(forward, gradient, grad_output_indices=[1], grad_input_indices=[1])(["a", "b"], ["c", "d"])
+    gradients = net.AddGradientOperators(["d"])
+    for name in "ab":
+        workspace.FeedBlob(name, np.ones(2, np.float32))
+    workspace.RunNetOnce(net)
+    np.testing.assert_array_equal(workspace.FetchBlob(gradients["b"]), [3, 3])
+
+
+def test_python_operators_are_built_and_get_the_workspace() -> None:
+    def build(factor: float, power: int) -> Any:
+        def function(inputs: Any, outputs: Any, its_workspace: Any) -> None:
+            offset = its_workspace.blobs["offset"].fetch()
+            outputs[0].feed(inputs[0].data ** power * factor + offset)
+
+        return function
+
+    workspace.FeedBlob("x", np.array([2.0, 3.0], np.float32))
+    workspace.FeedBlob("offset", np.float32(1))
+    workspace.RunOperatorOnce(
+        core.CreatePythonOperator((build, [10.0], {"power": 2}), "x", "y", pass_workspace=True)
+    )
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [41, 91])
+
+
+def test_python_operators_of_a_class() -> None:
+    class Function:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        def forward(self, inputs: Any, outputs: Any) -> None:
+            outputs[0].feed(inputs[0].data * self.factor)
+
+        def backward(self, inputs: Any, outputs: Any) -> None:
+            outputs[0].feed(inputs[2].data * self.factor)
+
+    net = core.Net("python")
+    net.Python(3.0, python_func_type=Function)("x", "y")
+    gradients = net.AddGradientOperators(["y"])
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    workspace.RunNetOnce(net)
+    np.testing.assert_array_equal(workspace.FetchBlob(gradients["x"]), [3, 3])
+
+
+def test_errors_of_python_operators_pass_through() -> None:
+    def broken(inputs: Any, outputs: Any) -> None:
+        raise ZeroDivisionError("the script's own")
+
+    with pytest.raises(ZeroDivisionError, match="the script's own"):
+        workspace.RunOperatorOnce(core.CreatePythonOperator(broken, [], "y"))
+    with pytest.raises(RuntimeError, match="no Python function was registered for token 'none'"):
+        _run("Python", [], "y", token="none")
+
+
+# ---- control flow ------------------------------------------------------------------------------------
+
+
+def _net(name: str, *operators: Any) -> NetDef:
+    net = NetDef(name=name)
+    net.op.extend(operators)
+    return net
+
+
+def test_if() -> None:
+    branches = {
+        name: _net(name, core.CreateOperator("Scale", "x", "y", scale=scale))
+        for name, scale in [("then_net", 2.0), ("else_net", 3.0)]
+    }
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    for condition, expected in [(True, 2), (False, 3)]:
+        workspace.FeedBlob("c", np.array([condition]))
+        _run("If", ["c", "x"], "y", **branches)
+        np.testing.assert_array_equal(workspace.FetchBlob("y"), [expected, expected])
+    _run("If", ["c", "x"], "x", then_net=branches["then_net"])
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), [1, 1])
+
+
+def test_while() -> None:
+    """Doubled while below 100."""
+    workspace.FeedBlob("x", np.array([3.0], np.float32))
+    workspace.FeedBlob("limit", np.array([100.0], np.float32))
+    workspace.FeedBlob("c", np.array([False]))
+    net = core.Net("outer")
+    net.extend_ops(
+        [
+            core.CreateOperator(
+                "While",
+                ["c", "x", "limit"],
+                ["x"],
+                loop_net=_net("loop", core.CreateOperator("Scale", "x", "x", scale=2.0)),
+                cond_net=_net("cond", core.CreateOperator("LT", ["x", "limit"], "c")),
+            )
+        ]
+    )
+    workspace.RunNetOnce(net)
+    assert workspace.FetchBlob("x") == 192
+
+
+def test_do_sees_bound_blobs_only_and_keeps_its_workspaces() -> None:
+    inner = _net(
+        "inner",
+        core.CreateOperator("Mul", ["a", "a"], "hidden"),
+        core.CreateOperator("Add", ["hidden", "b"], "out"),
+    )
+    arguments = {"net": inner, "inner_blobs": ["a", "b", "out"], "outer_blobs_idx": [0, 1, 2]}
+    _run("CreateScope", [], "stack")
+    for value in (2.0, 5.0):
+        workspace.FeedBlob("x", np.array([value], np.float32))
+        workspace.FeedBlob("y", np.array([1.0], np.float32))
+        _run("Do", ["x", "y", "stack"], ["z", "stack"], **arguments)
+        assert workspace.FetchBlob("z") == value**2 + 1
+    assert not workspace.HasBlob("hidden")
+    # gradients meet the workspaces in reverse order
+    read = _net("read", core.CreateOperator("Copy", "hidden", "seen"))
+    for expected in (25, 4):
+        _run("HasScope", "stack", "more")
+        assert workspace.FetchBlob("more")
+        gradient = core.CreateOperator(
+            "Do", ["stack"], ["w", "stack"], net=read, inner_blobs=["seen"], outer_blobs_idx=[0]
+        )
+        gradient.is_gradient_op = True
+        workspace.RunOperatorOnce(gradient)
+        assert workspace.FetchBlob("w") == expected
+    _run("HasScope", "stack", "more")
+    assert not workspace.FetchBlob("more")
+    with pytest.raises(RuntimeError, match="no workspace of a forward run"):
+        workspace.RunOperatorOnce(gradient)
+    with pytest.raises(RuntimeError, match="different inner/outer blobs lengths"):
+        _run("Do", ["x", "stack"], ["stack"], net=read, inner_blobs=["a"], outer_blobs_idx=[])
+
+
+# ---- counters ----------------------------------------------------------------------------------------
+
+
+def test_counters() -> None:
+    _run("CreateCounter", [], "counter", init_count=2)
+    done = []
+    for _ in range(4):
+        _run("CountDown", "counter", "done")
+        done.append(bool(workspace.FetchBlob("done")))
+    assert done == [False, False, True, True]
+    _run("ResetCounter", "counter", "before", init_count=7)
+    _run("CountUp", "counter", "seven")
+    _run("RetrieveCount", "counter", "eight")
+    _run("CheckCounterDone", "counter", "done")
+    assert [int(workspace.FetchBlob(name)) for name in ("before", "seven", "eight", "done")] == [-2, 7, 8, 0]
+    with pytest.raises(RuntimeError, match="was not written by CreateCounter"):
+        _run("CountUp", "seven", "eight")
+
+
+def test_iterations() -> None:
+    net = core.Net("iterations")
+    net.extend_ops([core.CreateOperator("Iter", [], "old")])
+    net.AtomicIter(["mutex", "new"], "new")
+    _run("CreateMutex", [], "mutex")
+    workspace.FeedBlob("new", np.array([5], np.int64))
+    workspace.CreateNet(net, input_blobs=["mutex"])
+    workspace.RunNet(net, 3)
+    assert (workspace.FetchBlob("old"), workspace.FetchBlob("new")) == (3, 8)
+    assert workspace.FetchBlob("mutex") == b"mutex, a C++ native class of type Mutex."
+
+
+def test_atomic_numbers_and_truth_values() -> None:
+    _run("CreateMutex", [], "mutex")
+    workspace.FeedBlob("a", np.array([5], np.int32))
+    workspace.FeedBlob("b", np.array([2], np.int32))
+    _run("AtomicFetchAdd", ["mutex", "a", "b"], ["a", "before"])
+    assert (workspace.FetchBlob("a"), workspace.FetchBlob("before")) == (7, 5)
+    _run("CreateAtomicBool", [], "flag")
+    for condition, expected in [(False, False), (True, True), (False, True)]:
+        workspace.FeedBlob("c", np.array([condition]))
+        _run("ConditionalSetAtomicBool", ["flag", "c"], [])
+        _run("CheckAtomicBool", "flag", "set")
+        assert workspace.FetchBlob("set") == expected
+
+
+# ---- printing, checks, texts -------------------------------------------------------------------------
+
+
+def test_print(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    workspace.FeedBlob("a/x", np.array([[1.5, 2.0]], np.float32))
+    _run("Print", "a/x", [])
+    assert capsys.readouterr().out == "Tensor a/x of type float32. Dims: (1,2): 1.5,2.0\n"
+    _run("Print", "a/x", [], to_file=1, limit=1)
+    assert (tmp_path / "a_x.log").read_text() == "Tensor a/x of type float32. Dims: (1,2): 1.5\n"
+
+
+def test_assert_and_free() -> None:
+    workspace.FeedBlob("yes", np.array([True, True]))
+    _run("Assert", "yes", [])
+    workspace.FeedBlob("no", np.array([True, False]))
+    with pytest.raises(RuntimeError, match=r"Assert\(no\).*too small"):
+        _run("Assert", "no", [], error_msg="too small")
+    _run("Free", "no", "no")
+    assert b"nullptr" in workspace.FetchBlob("no")
+
+
+def test_texts() -> None:
+    net = core.Net("texts")
+    net.GivenTensorStringFill([], "t", shape=[3], values=["abc", "b\xe9", "xyz"])
+    net.ConstantFill([], "k", shape=[2], value="one", dtype=core.DataType.STRING)
+    net.StringPrefix("t", "p", length=2)
+    net.StringStartsWith("t", "s", prefix="x")
+    net.Gather(["t", "i"], "g")
+    net.Copy("t", "copy")
+    net.Concat(["t", "k"], ["c", "lengths"], axis=0)
+    net.EQ(["t", "copy"], "same")
+    workspace.FeedBlob("i", np.array([2, 0], np.int32))
+    workspace.RunNetOnce(net)
+    found = {name: list(workspace.FetchBlob(name)) for name in ("t", "p", "g", "c", "s", "same", "lengths")}
+    texts = [b"abc", "b\xe9".encode(), b"xyz"]
+    assert found["t"] == texts
+    assert found["p"] == [text[:2] for text in texts]
+    assert found["g"] == [b"xyz", b"abc"]
+    assert found["c"] == [*texts, b"one", b"one"]
+    assert found["s"] == [False, False, True]
+    assert found["same"] == [True] * 3
+    assert found["lengths"] == [3, 2]
+
+
+# ---- databases ---------------------------------------------------------------------------------------
+
+
+def _database(path: Path, images: Any, labels: Any) -> None:
+    records = []
+    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+        protos = TensorProtos(
+            protos=[utils.NumpyArrayToCaffe2Tensor(image), utils.NumpyArrayToCaffe2Tensor(label)]
+        )
+        records.append((f"{index:05}", protos.SerializeToString()))
+    with path.open("wb") as file:
+        write_records(file, records)
+
+
+def test_batches_of_a_database(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).normal(size=(5, 1, 2, 2)).astype(np.float32)
+    labels = np.arange(5, dtype=np.int32)
+    _database(tmp_path / "data.minidb", images, labels)
+    init, net = core.Net("init"), core.Net("input")
+    init.CreateDB([], "reader", db=str(tmp_path / "data.minidb"), db_type="minidb")
+    net.TensorProtosDBInput("reader", ["data", "label"], batch_size=3)
+    net.Scale("data", "scaled", scale=0.5)
+    workspace.RunNetOnce(init)
+    workspace.CreateNet(net)
+    for rows in ([0, 1, 2], [3, 4, 0]):
+        workspace.RunNet(net)
+        np.testing.assert_array_equal(workspace.FetchBlob("label"), labels[rows])
+        np.testing.assert_array_equal(workspace.FetchBlob("scaled"), images[rows] * np.float32(0.5))
+    _run(
+        "CreateDB", [], "shard", db=str(tmp_path / "data.minidb"), db_type="minidb", num_shards=2, shard_id=1
+    )
+    _run("TensorProtosDBInput", "shard", ["data", "label"], batch_size=2)
+    np.testing.assert_array_equal(workspace.FetchBlob("label"), [1, 3])
+    with pytest.raises(RuntimeError, match="databases of type 'leveldb'"):
+        _run("CreateDB", [], "reader", db="data", db_type="leveldb")
+    with pytest.raises(RuntimeError, match="there is no database"):
+        _run("CreateDB", [], "reader", db="nowhere", db_type="minidb")
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    x, texts = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([b"a", b"bc"], object)
+    workspace.FeedBlob("scope/x", x)
+    workspace.FeedBlob("texts", texts)
+    _run("Save", ["scope/x", "texts"], [], db="saved", db_type="minidb", strip_prefix="scope/", chunk_size=4)
+    with pytest.raises(RuntimeError, match="exists already"):
+        _run("Save", ["texts"], [], db="saved", db_type="minidb")
+    workspace.ResetWorkspace(str(tmp_path))
+    _run("Load", [], ["x", "texts"], db="saved", db_type="minidb")
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), x)
+    np.testing.assert_array_equal(workspace.FetchBlob("texts"), texts)
+    _run("Load", [], [], db="saved", db_type="minidb", load_all=1, add_prefix="again/")
+    np.testing.assert_array_equal(workspace.FetchBlob("again/x"), x)
+    _run("CreateDB", [], "reader", db="saved", db_type="minidb")
+    _run("Load", ["reader"], ["renamed"], source_blob_names=["x"])
+    np.testing.assert_array_equal(workspace.FetchBlob("renamed"), x)
+    with pytest.raises(RuntimeError, match="the database has no blobs nothing"):
+        _run("Load", [], ["nothing"], db="saved", db_type="minidb")
+    _run("DBExists", [], "there", db_name="saved", db_type="minidb")
+    assert workspace.FetchBlob("there")
+
+
+def test_checkpoints(tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    for iteration in range(1, 7):
+        workspace.FeedBlob("iter", np.array([iteration], np.int64))
+        _run("Checkpoint", ["iter", "x"], [], db="at_%d", db_type="minidb", every=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at_3", "at_6"]
