@@ -15,6 +15,7 @@ from netgrad.onnx.causal_conv import causal_conv_definition
 from netgrad.onnx.constants import lift_constants
 from netgrad.onnx.edit import EXPANDED_FROM as EXPANDED_FROM
 from netgrad.onnx.edit import Editor, all_graphs, as_operator, inner_graphs
+from netgrad.onnx.flex_attention import flex_attention_definition, is_flex_attention, read_captured
 from netgrad.onnx.fold import discard, fold
 from netgrad.onnx.fused import NotYetKnownError, fused_definition, is_fused
 from netgrad.onnx.inline import inline_calls, part_outputs
@@ -90,6 +91,8 @@ def _one_level(model: onnx_ir.Model, wanted: Callable[[onnx_ir.Node], bool]) -> 
             continue
         if not is_fused(node):
             _write_defaults(node, model.opset_imports[node.domain])
+        if is_flex_attention(node):
+            read_captured(node)
         _fit_outputs(proto, node)
         function = onnx_ir.serde.deserialize_function(proto)
         _fit(function, node, editor)
@@ -116,7 +119,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
         UnsupportedOperatorError: The definition does not cover the node's form, or its version.
     """
     check_lowered(node)
-    if inner_graphs(node):  # SequenceMap; its body would have to become a part of the definition
+    if inner_graphs(node) and not is_flex_attention(node):
+        # SequenceMap; its body would have to become a part of the definition
         return None
     if is_fused(node) or (node.domain == "" and node.op_type in RECURRENT):
         newer = too_new(node.op_type, node.domain, {node.domain: opset})
@@ -128,6 +132,8 @@ def _definition(node: onnx_ir.Node, opset: int) -> onnx.FunctionProto | None:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
+    if is_flex_attention(node):
+        return flex_attention_definition(node, schema, _input_types(node))
     content = b""
     if schema.has_function:
         versions = [version for version in schema.function_opset_versions if version <= opset]
