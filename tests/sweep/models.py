@@ -159,7 +159,8 @@ def _made_from_tensors(
         node = helper.make_node("Optional", [], [value.name])
         node.attribute.append(type_)
         return [node], {}
-    items = [_array(item) for item in (content if is_sequence else [content])]
+    # an optional tensor comes bare, or as the only item of a list
+    items = [_array(item) for item in (content if isinstance(content, list) else [content])]
     names = [f"{value.name}_{k}" for k in range(len(items))]
     made = f"{value.name}_made" if kind == "optional_type" else value.name
     nodes = []
