@@ -15,8 +15,9 @@ from netgrad.caffe2.lowering.registry import LOWERINGS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
 from tests.caffe2.optimizer_cases import OPTIMIZERS
+from tests.caffe2.segment_cases import SEGMENTS
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS]
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

@@ -6,8 +6,12 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     fills,
     layers,
     losses,
+    normalization,
     optimizers,
+    packing,
     rates,
+    reductions,
+    segments,
     shapes,
     sparse_optimizers,
 )

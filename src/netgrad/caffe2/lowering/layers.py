@@ -1,18 +1,14 @@
-"""Layers: products, convolutions, pools, normalization, Dropout; and their gradient operators."""
+"""Layers: products, convolutions and pools; and their gradient operators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import onnx_ir as ir
-
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc, window
-from netgrad.core import Operator
 from netgrad.onnx.builder import Builder, Value
 
 # ---- products ----------------------------------------------------------------------------------------
@@ -272,160 +268,3 @@ def _local_response(c: Context, b: Builder, x: Value) -> Value:
 @lowers("LRNGradient")
 def _lrn_gradient(c: Context, x: Value, y: Value, dy: Value) -> list[Value]:
     return gradients(c.b, lambda b, given: [_local_response(c, b, given[0])], [x], [dy])
-
-
-# ---- normalization -----------------------------------------------------------------------------------
-
-
-def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    mean = b.reduce_mean(x, axes, keepdims=True)
-    centred = x - mean
-    return mean, b.reduce_mean(centred * centred, axes, keepdims=True)
-
-
-def _channel_axes(c: Context, x: Value) -> tuple[int, list[int]]:
-    channel = c.rank(x) - 1 if is_nhwc(c) else 1
-    return channel, [axis for axis in range(c.rank(x)) if axis != channel]
-
-
-def _spread(c: Context, b: Builder, per_channel: Value, x: Value) -> Value:
-    """A vector of channels with the rank of the image."""
-    return b.unsqueeze(per_channel, _channel_axes(c, x)[1])
-
-
-@lowers("SpatialBN")
-def _spatial_bn(
-    c: Context, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *_: Value
-) -> Sequence[Value]:
-    b, epsilon = c.b, c.argument("epsilon", 1e-5)
-    axes = _channel_axes(c, x)[1]
-    if c.argument("is_test", False):
-        normal = (x - _spread(c, b, mean, x)) / b.op("Sqrt", _spread(c, b, var, x) + epsilon)
-        return [normal * _spread(c, b, scale, x) + _spread(c, b, bias, x)]
-    if c.argument("num_batches", 1) > 1:
-        raise c.refused("statistics over several batches are not kept")
-    batch_mean, batch_var = _moments(b, x, axes)
-    inverse = b.op("Reciprocal", b.op("Sqrt", batch_var + epsilon))
-    y = (x - batch_mean) * inverse * _spread(c, b, scale, x) + _spread(c, b, bias, x)
-    flat_mean, flat_var, saved = (b.squeeze(value, axes) for value in (batch_mean, batch_var, inverse))
-    momentum = c.argument("momentum", 0.9)
-    return [
-        y,
-        mean * momentum + flat_mean * (1.0 - momentum),
-        var * momentum + flat_var * (1.0 - momentum),
-        flat_mean,
-        saved,
-    ]
-
-
-@lowers("SpatialBNGradient")
-def _spatial_bn_gradient(
-    c: Context, x: Value, scale: Value, dy: Value, mean: Value, inverse_or_var: Value
-) -> list[Value]:
-    """With the saved mean and inverse deviation of training, or the running mean and variance of testing."""
-    epsilon = c.argument("epsilon", 1e-5)
-    axes = _channel_axes(c, x)[1]
-    is_test = c.argument("is_test", False)
-
-    def write(b: Builder, given: list[Value]) -> list[Value]:
-        image, weight, shift, running_mean, running_var = given
-        if is_test:
-            centred = image - _spread(c, b, running_mean, image)
-            deviation = b.op("Sqrt", _spread(c, b, running_var, image) + epsilon)
-        else:
-            centre, variance = _moments(b, image, axes)
-            centred, deviation = image - centre, b.op("Sqrt", variance + epsilon)
-        return [centred / deviation * _spread(c, b, weight, image) + _spread(c, b, shift, image)]
-
-    return gradients(c.b, write, [x, scale, c.b.zeros_like(scale)], [dy], [mean, inverse_or_var])
-
-
-@lowers("Dropout")
-def _dropout(c: Context, x: Value) -> Sequence[Value | None]:
-    """While training the mask is drawn, and what stays is scaled by 1 / (1 - ratio)."""
-    b = c.b
-    if c.argument("is_test", False):
-        return [b.op("Identity", x), None]
-    ratio = c.argument("ratio", 0.5)
-    option = c.definition.device_option
-    seed = {"seed": float(option.random_seed)} if option.HasField("random_seed") else {}
-    template = b.cast(x, ir.DataType.FLOAT)
-    draw = Operator("RandomUniformLike", (template.name,), ("u",), {"dtype": int(ir.DataType.FLOAT), **seed})
-    mask = b.written(draw, [template.info.plain])[0] >= ratio
-    return [b.where(mask, x * (1.0 / (1.0 - ratio)), 0.0), mask]
-
-
-@lowers("DropoutGrad")
-def _dropout_gradient(c: Context, dy: Value, mask: Value | None = None) -> Value:
-    if mask is None:
-        return c.b.op("Identity", dy)
-    return c.b.where(mask, dy * (1.0 / (1.0 - c.argument("ratio", 0.5))), 0.0)
-
-
-def _layer_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
-    axis = c.axis(given[0], c.argument("axis", 1))
-    axes = list(range(axis, c.rank(given[0])))
-    mean, variance = _moments(b, given[0], axes)
-    deviation = b.op("Sqrt", variance + c.argument("epsilon", 1e-5))
-    normal = (given[0] - mean) / deviation
-    if len(given) > 1:
-        normal = normal * given[1] + given[2]
-    after = axes[1:]
-    return [normal, b.squeeze(mean, after), b.squeeze(deviation, after)]
-
-
-@lowers("LayerNorm")
-def _layer_normalization(c: Context, *given: Value) -> Sequence[Value]:
-    return _layer_norm(c, c.b, list(given))
-
-
-@lowers("LayerNormGradient")
-def _layer_norm_gradient(
-    c: Context, dy: Value, y: Value, mean: Value, deviation: Value, x: Value, gamma: Value | None = None
-) -> list[Value]:
-    if gamma is None:
-        return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], [x], [dy])
-    inputs = [x, gamma, c.b.zeros_like(gamma)]
-    return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], inputs, [dy])
-
-
-def _instance_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
-    x, scale, bias = given
-    nhwc = is_nhwc(c)
-    image = channels_first(b, x, nhwc)
-    axes = list(range(2, c.rank(x)))
-    mean, variance = _moments(b, image, axes)
-    inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
-    weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (scale, bias))
-    normal = (image - mean) * inverse * weight + shift
-    return [channels_back(b, normal, nhwc), b.squeeze(mean, axes), b.squeeze(inverse, axes)]
-
-
-@lowers("InstanceNorm")
-def _instance_normalization(c: Context, x: Value, scale: Value, bias: Value) -> Sequence[Value]:
-    return _instance_norm(c, c.b, [x, scale, bias])
-
-
-@lowers("InstanceNormGradient")
-def _instance_norm_gradient(
-    c: Context, x: Value, scale: Value, bias: Value, dy: Value, *_: Value
-) -> list[Value]:
-    return gradients(c.b, lambda b, given: _instance_norm(c, b, given)[:1], [x, scale, bias], [dy])
-
-
-def _normalize(c: Context, b: Builder, given: list[Value]) -> list[Value]:
-    """Rows of length 1 along the last dim; shorter ones than 1e-12 count as that long."""
-    (x,) = given
-    axis = c.axis(x, c.argument("axis", -1))
-    squares = b.reduce_sum(x * x, [axis], keepdims=True)
-    return [x / b.op("Max", b.op("Sqrt", squares), b.constant(np.asarray(1e-12), x.dtype))]
-
-
-@lowers("Normalize")
-def _normalization(c: Context, x: Value) -> Sequence[Value]:
-    return _normalize(c, c.b, [x])
-
-
-@lowers("NormalizeGradient")
-def _normalize_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
-    return gradients(c.b, lambda b, given: _normalize(c, b, given), [x], [dy])
