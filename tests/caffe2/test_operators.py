@@ -12,12 +12,22 @@ from netgrad import caffe2
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.registry import LOWERINGS
+from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
 from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.segment_cases import SEGMENTS
 
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS]
+from tests.caffe2.operator_cases import Array, Blobs, Case
+from tests.caffe2.optimizer_cases import OPTIMIZERS
+from tests.caffe2.segment_cases import SEGMENTS
+
+<<<<<<< HEAD
 CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS]
+=======
+CASES = [*MOST_CASES, *SEGMENTS, *LAYERS]
+>>>>>>> 397ec75 (Recurrent units, packed sequences, regions, groups and pair losses of Caffe2 nets run, and have their gradients)
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

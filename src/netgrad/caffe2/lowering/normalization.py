@@ -167,3 +167,65 @@ def _normalization(c: Context, x: Value) -> Sequence[Value]:
 @lowers("NormalizeGradient")
 def _normalize_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
     return gradients(c.b, lambda b, given: _normalize(c, b, given), [x], [dy])
+
+
+# ---- moments, groups and channels --------------------------------------------------------------------
+
+
+def _moments_of(c: Context, b: Builder, x: Value) -> list[Value]:
+    axes = [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
+    mean, variance = _moments(b, x, axes)
+    if c.argument("keepdims", True):
+        return [mean, variance]
+    return [b.squeeze(mean, axes), b.squeeze(variance, axes)]
+
+
+@lowers("Moments")
+def _moments_forward(c: Context, x: Value) -> Sequence[Value]:
+    return _moments_of(c, c.b, x)
+
+
+@lowers("MomentsGradient")
+def _moments_gradient(c: Context, d_mean: Value, d_variance: Value, x: Value, mean: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: _moments_of(c, b, given[0]), [x], [d_mean, d_variance])
+
+
+def _group_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
+    """The normalized image, and the mean and inverse deviation of each group of each sample."""
+    x, gamma, beta = given
+    nhwc = is_nhwc(c)
+    image = channels_first(b, x, nhwc)
+    groups = c.argument("num_groups", c.argument("group", 32))
+    rows = b.reshape(image, [0, groups, -1])
+    mean, variance = _moments(b, rows, [2])
+    inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
+    weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (gamma, beta))
+    normal = b.reshape_like((rows - mean) * inverse, image) * weight + shift
+    return [channels_back(b, normal, nhwc), b.squeeze(mean, [2]), b.squeeze(inverse, [2])]
+
+
+@lowers("GroupNorm")
+def _group_normalization(c: Context, *given: Value) -> Sequence[Value]:
+    return _group_norm(c, c.b, list(given))
+
+
+@lowers("GroupNormGradient")
+def _group_norm_gradient(
+    c: Context, dy: Value, x: Value, gamma: Value, beta: Value, *_: Value
+) -> list[Value]:
+    return gradients(c.b, lambda b, given: _group_norm(c, b, given)[:1], [x, gamma, beta], [dy])
+
+
+@lowers("AffineChannel")
+def _affine_channel(c: Context, x: Value, scale: Value, bias: Value) -> Value:
+    return x * _spread(c, c.b, scale, x) + _spread(c, c.b, bias, x)
+
+
+@lowers("AffineChannelGradient")
+def _affine_channel_gradient(c: Context, dy: Value, *operands: Value) -> list[Value]:
+    """Operands besides: the scale; with ``is_learnable`` the image and the scale."""
+    scaled = dy * _spread(c, c.b, operands[-1], dy)
+    if len(operands) == 1:
+        return [scaled]
+    axes = _channel_axes(c, dy)[1]
+    return [scaled, c.b.reduce_sum(dy * operands[0], axes), c.b.reduce_sum(dy, axes)]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx_ir as ir
+
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.segments import beside
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.placing import count_up, length
+from netgrad.onnx.rules.placing import lengths as dims
 
 
 @lowers("SumElements", "SumSqrElements")
@@ -50,6 +56,8 @@ def _reduce_gradient(c: Context, dy: Value, x: Value, y: Value) -> list[Value]:
     return gradients(c.b, lambda b, given: [_reduced(c, b, given[0], type_)], [x], [dy])
 
 
+# ---- over the first or the last dims -----------------------------------------------------------------
+
 _ENDS = {
     f"Reduce{end}{kind}": (end, f"Reduce{kind}")
     for end in ("Front", "Back")
@@ -57,23 +65,72 @@ _ENDS = {
 }
 
 
-def _one_end(c: Context, b: Builder, x: Value, type_: str) -> Value:
+def _one_end(c: Context, b: Builder, given: list[Value], type_: str) -> Value:
+    x, *sizes = given
     end, reduction = _ENDS[type_]
     count = c.argument("num_reduce_dim", 1)
-    axes = range(count) if end == "Front" else range(c.rank(x) - count, c.rank(x))
-    return b.reduce(reduction, x, list(axes), keepdims=False)
+    axes = list(range(count) if end == "Front" else range(c.rank(x) - count, c.rank(x)))
+    if not sizes:
+        return b.reduce(reduction, x, axes, keepdims=False)
+    # As a matrix, whose rows or columns are reduced as far as their lengths say.
+    matrix = b.op("Flatten", x, axis=count if end == "Front" else c.rank(x) - count)
+    axis = 0 if end == "Front" else 1
+    lengths = b.unsqueeze(b.cast(sizes[0], ir.DataType.INT64), [axis])
+    numbers = b.unsqueeze(count_up(b, length(b, matrix, axis)), [1 - axis])
+    if reduction == "ReduceMax":
+        lengths = b.op("Max", lengths, b.constant(np.asarray(1)))  # the first element counts in any case
+        reduced = b.reduce(reduction, b.where(numbers < lengths, matrix, -np.inf), [axis], keepdims=False)
+    else:
+        reduced = b.reduce_sum(b.where(numbers < lengths, matrix, 0.0), [axis])
+        if reduction == "ReduceMean":
+            reduced = reduced / b.squeeze(b.cast(lengths, x.dtype or ir.DataType.FLOAT), [axis])
+    kept = range(count, c.rank(x)) if end == "Front" else range(c.rank(x) - count)
+    if len(kept) == 1:
+        return reduced
+    return b.op("Reshape", reduced, dims(b, x, kept.start, kept.stop), allowzero=1)
 
 
 @lowers(*_ENDS)
-def _reduce_one_end(c: Context, x: Value, lengths: Value | None = None) -> Value:
-    if lengths is not None:
-        raise c.refused("its lengths have no lowering")
-    return _one_end(c, c.b, x, c.definition.type)
+def _reduce_one_end(c: Context, *given: Value) -> Value:
+    """With lengths, only so many of the first elements count."""
+    return _one_end(c, c.b, list(given), c.definition.type)
 
 
 @lowers(*(f"{type_}Gradient" for type_ in _ENDS))
 def _reduce_one_end_gradient(c: Context, dy: Value, x: Value, *rest: Value) -> list[Value]:
     type_ = c.definition.type.removesuffix("Gradient")
-    if len(rest) > (1 if type_.endswith("Max") else 0):
-        raise c.refused("its lengths have no lowering")
-    return gradients(c.b, lambda b, given: [_one_end(c, b, given[0], type_)], [x], [dy])
+    sizes = rest[1:] if type_.endswith("Max") else rest
+    return gradients(c.b, lambda b, given: [_one_end(c, b, given, type_)], [x], [dy], sizes)
+
+
+@lowers("ReduceFrontWeightedSum")
+def _front_weighted_sum(c: Context, x: Value, weights: Value) -> Value:
+    count = c.argument("num_reduce_dim", 1)
+    if count != 1:
+        raise c.refused("it is lowered for num_reduce_dim=1 only")
+    return c.b.reduce_sum(x * beside(c.b, weights, x), [0])
+
+
+@lowers("ReduceFrontWeightedSumGradient")
+def _front_weighted_sum_gradient(c: Context, weights: Value, dy: Value, shape: Value) -> Value:
+    row = c.b.unsqueeze(dy, [0])
+    return row * beside(c.b, weights, row)
+
+
+# ---- over rows and columns ---------------------------------------------------------------------------
+
+_ROWS_AND_COLUMNS = {"RowwiseMax": 2, "ColwiseMax": 1}
+
+
+@lowers(*_ROWS_AND_COLUMNS)
+def _matrix_max(c: Context, x: Value) -> Value:
+    """The maximum of each row, or column, of each matrix of a batch."""
+    return c.b.reduce("ReduceMax", x, [_ROWS_AND_COLUMNS[c.definition.type]], keepdims=False)
+
+
+@lowers(*(f"{type_}Gradient" for type_ in _ROWS_AND_COLUMNS))
+def _matrix_max_gradient(c: Context, x: Value, y: Value, dy: Value) -> list[Value]:
+    axis = _ROWS_AND_COLUMNS[c.definition.type.removesuffix("Gradient")]
+    return gradients(
+        c.b, lambda b, given: [b.reduce("ReduceMax", given[0], [axis], keepdims=False)], [x], [dy]
+    )

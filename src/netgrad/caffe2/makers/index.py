@@ -14,7 +14,6 @@ lines(
         "BatchSparseToDense": "BatchDenseToSparse(I0,I1,G0)->(D2)",
         "BatchDenseToSparse": "BatchSparseToDense(I0,I1,G0,I2)->(D2)",
         "SparseToDense": "Gather(G0,I0)->(D1)",
-        "PackSegments": "UnpackSegments(I0,G0)->(D1)",
         "UnpackSegments": "PackSegments(I0,G0)->(D1)",
         "PackRNNSequence": "UnpackRNNSequence(G0,I1)->(D0)",
         "UnpackRNNSequence": "PackRNNSequence(G0,I1)->(D0)",
@@ -47,7 +46,12 @@ def _gather(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "SparseToDense(I1,G0,I0)->(D0)" if op.attributes.get("dense_gradient", 0) else "S0=(I1,G0)"
 
 
-@maker("SparseToDenseMask")
+@maker("PackSegments", partial=True, counts=(1,))
+def _pack_segments(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "UnpackSegments(I0,G0)->(D1)"
+
+
+@maker("SparseToDenseMask", partial=True, counts=(1,))
 def _sparse_to_dense_mask(op: Operator, grads: Sequence[Gradient | None]) -> str:
     reads = "I0,G0,I3" if len(op.inputs) > 3 else "I0,G0"
     return f"SparseToDenseMaskGradient({reads})->(D1)"

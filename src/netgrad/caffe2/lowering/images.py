@@ -1,0 +1,143 @@
+"""Images resized, and regions of them pooled; and their gradient operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc
+from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.placing import joined, lengths
+
+# ---- resizing ----------------------------------------------------------------------------------------
+
+
+def _scales(c: Context, b: Builder, given: Value | None) -> Value:
+    """The scales of height and width, float32 of shape (2,)."""
+    if given is not None:
+        return given
+    pair = [c.argument("height_scale", 1.0), c.argument("width_scale", 1.0)]
+    return b.constant(np.asarray(pair, np.float32))
+
+
+def _nearest(c: Context, b: Builder, x: Value) -> Value:
+    """Pixel p of a result of floor(size scale) pixels is pixel floor(p / scale) of the image."""
+    nhwc = is_nhwc(c)
+    scales = b.concat([b.constant(np.ones(2, np.float32)), _scales(c, b, None)], 0)
+    resized = b.op(
+        "Resize",
+        channels_first(b, x, nhwc),
+        None,
+        scales,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    return channels_back(b, resized, nhwc)
+
+
+@lowers("ResizeNearest")
+def _resize_nearest(c: Context, x: Value, scales: Value | None = None) -> Value:
+    if scales is not None:
+        raise c.refused("its scales are an input, and arguments are needed")
+    return _nearest(c, c.b, x)
+
+
+@lowers("ResizeNearestGradient")
+def _resize_nearest_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_nearest(c, b, given[0])], [x], [dy])
+
+
+def _bilinear(c: Context, b: Builder, given: list[Value]) -> Value:
+    """To floor(size scale) pixels, so that the corners of image and result are the same pixels."""
+    image, *scales = given
+    spatial = b.cast(lengths(b, image, 2, 4), ir.DataType.FLOAT)
+    sizes = b.op("Floor", spatial * _scales(c, b, scales[0] if scales else None))
+    target = joined(b, [lengths(b, image, 0, 2), b.cast(sizes, ir.DataType.INT64)])
+    return b.op(
+        "Resize", image, None, None, target, mode="linear", coordinate_transformation_mode="align_corners"
+    )
+
+
+@lowers("UpsampleBilinear")
+def _upsample(c: Context, *given: Value) -> Value:
+    if is_nhwc(c):
+        raise c.refused("images with order NHWC are not resized bilinearly")
+    return _bilinear(c, c.b, list(given))
+
+
+@lowers("UpsampleBilinearGradient")
+def _upsample_gradient(c: Context, dy: Value, x: Value, *scales: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_bilinear(c, b, given)], [x], [dy], scales)
+
+
+# ---- regions -----------------------------------------------------------------------------------------
+
+
+def _corners(b: Builder, rois: Value) -> tuple[Value, Value]:
+    """The corners of each region, and the number of its image: 0 where there is none in front."""
+    if rois.dim(1) == 4:
+        return rois, b.reshape(b.cast(b.slice(rois, 1, 0, 1), ir.DataType.INT64), [-1]) * 0
+    return b.slice(rois, 1, 1, 5), b.reshape(b.cast(b.slice(rois, 1, 0, 1), ir.DataType.INT64), [-1])
+
+
+def _align(c: Context, b: Builder, x: Value, rois: Value) -> Value:
+    nhwc = is_nhwc(c)
+    corners, images = _corners(b, rois)
+    sampling = c.argument("sampling_ratio", -1)
+    pooled = b.op(
+        "RoiAlign",
+        channels_first(b, x, nhwc),
+        corners,
+        images,
+        coordinate_transformation_mode="half_pixel" if c.argument("aligned", False) else "output_half_pixel",
+        mode="avg",
+        output_height=c.argument("pooled_h", 1),
+        output_width=c.argument("pooled_w", 1),
+        sampling_ratio=max(sampling, 0),
+        spatial_scale=c.argument("spatial_scale", 1.0),
+    )
+    return channels_back(b, pooled, nhwc)
+
+
+@lowers("RoIAlign")
+def _roi_align(c: Context, x: Value, rois: Value) -> Value:
+    """The mean of bilinear samples in each bin; -1 samples are as many as the bin has pixels."""
+    c.static(rois, 1)
+    return _align(c, c.b, x, rois)
+
+
+@lowers("RoIAlignGradient")
+def _roi_align_gradient(c: Context, x: Value, rois: Value, dy: Value) -> list[Value]:
+    c.static(rois, 1)
+    return gradients(c.b, lambda b, given: [_align(c, b, *given)], [x], [dy], [rois])
+
+
+def _channels_mixed(b: Builder, x: Value, rows: Sequence[int]) -> Value:
+    """Channels, behind the batch, as a matrix of ``rows`` (-1: the rest), transposed."""
+    assert x.rank is not None, "the rank of every blob is known"
+    behind = [lengths(b, x, 2, x.rank)] if x.rank > 2 else []
+    shape = joined(b, [lengths(b, x, 0, 1), b.ints(rows), *behind])
+    matrix = b.op("Reshape", x, shape)
+    return b.reshape_like(b.transpose(matrix, [0, 2, 1, *range(3, x.rank + 1)]), x)
+
+
+def _shuffled(c: Context, dims: list[int], x: Value) -> Value:
+    nhwc = is_nhwc(c)
+    return channels_back(c.b, _channels_mixed(c.b, channels_first(c.b, x, nhwc), dims), nhwc)
+
+
+@lowers("ChannelShuffle")
+def _channel_shuffle(c: Context, x: Value) -> Value:
+    """Channels of each group side by side become the groups of each channel side by side."""
+    return _shuffled(c, [c.argument("group", 1), -1], x)
+
+
+@lowers("ChannelShuffleGradient")
+def _channel_shuffle_gradient(c: Context, dy: Value) -> Value:
+    return _shuffled(c, [-1, c.argument("group", 1)], dy)
