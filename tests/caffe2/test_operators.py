@@ -19,15 +19,6 @@ from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.segment_cases import SEGMENTS
 
 CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS]
-from tests.caffe2.operator_cases import Array, Blobs, Case
-from tests.caffe2.optimizer_cases import OPTIMIZERS
-from tests.caffe2.segment_cases import SEGMENTS
-
-<<<<<<< HEAD
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS]
-=======
-CASES = [*MOST_CASES, *SEGMENTS, *LAYERS]
->>>>>>> 397ec75 (Recurrent units, packed sequences, regions, groups and pair losses of Caffe2 nets run, and have their gradients)
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")
