@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -41,6 +42,7 @@ def _model(op_type: str, shape: list[int], kernel: list[int] | None, **attribute
         ("Conv", [1, 4, 3, 7, 6], [6, 4, 1, 6, 5], {"dilations": [1, 1, 1], "strides": [1, 1, 2]}),
         ("Conv", [1, 4, 3, 7, 6], [6, 4, 1, 6, 5], {"pads": [1, 0, 0, 1, 0, 0]}),
         ("Conv", [2, 3, 9, 8], [4, 3, 4, 3], {"strides": [2, 3], "dilations": [2, 3], "pads": [0, 1, 0, 0]}),
+        ("Conv", [2, 3, 4, 4], [2, 3, 1, 3], {"strides": [1, 2], "dilations": [2, 1], "pads": [0, 1, 0, 1]}),
         ("Conv", [1, 2, 4, 5, 6], [3, 2, 2, 1, 3], {"pads": [1, 0, 1, 0, 1, 1]}),
         ("AveragePool", [2, 3, 7, 6], None, {"kernel_shape": [3, 2], "strides": [2, 1]}),
         ("AveragePool", [2, 3, 7, 6], None, {"kernel_shape": [3, 3], "pads": [1, 1, 0, 1]}),
@@ -119,6 +121,69 @@ def test_steps_and_unpooling() -> None:
         "MaxUnpool", ["x", "places"], ["y"], name="node", kernel_shape=[2, 2], strides=[2, 2]
     )
     _same(unpool, {"x": x, "places": places})
+
+
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "Acos": lambda x: np.arccos(x / 4),
+    "Acosh": lambda x: np.arccosh(np.abs(x) + 1.01),
+    "Asin": lambda x: np.arcsin(x / 4),
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": lambda x: np.arctanh(x / 4),
+    "Cosh": np.cosh,
+    "Erf": np.vectorize(math.erf),
+    "Sinh": np.sinh,
+    "Tan": np.tan,
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "Elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "Selu": lambda x: np.float32(1.050701) * np.where(x > 0, x, np.float32(1.6732632) * np.expm1(x)),
+    "LeakyRelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
+    "ThresholdedRelu": lambda x: np.where(x > 1, x, 0),
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "Swish": lambda x: x / (1 + np.exp(-x)),
+    "Gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+}
+INSIDE = {"Acos": 0.25, "Asin": 0.25, "Atanh": 0.25}
+
+
+@pytest.mark.parametrize("op_type", sorted(FUNCTIONS))
+@pytest.mark.parametrize("within", [False, True], ids=["", "within a branch"])
+def test_functions_to_the_last_digits(op_type: str, within: bool) -> None:
+    x = np.array([[-3.9, -2.0, -0.7, -1e-3], [1e-5, 0.3, 1.9, 3.99]])
+    operand = np.abs(x) + 1.01 if op_type == "Acosh" else x * INSIDE.get(op_type, 1.0)
+    node = helper.make_node(op_type, ["x"], ["y"], name="node")
+    if within:
+        branches = {
+            f"{name}_branch": helper.make_graph([node], name, [], [onnx.ValueInfoProto(name="y")])
+            for name in ("then", "else")
+        }
+        node = helper.make_node("If", ["true"], ["y"], name="if", **branches)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])]
+    true = numpy_helper.from_array(np.array(True), "true")
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, "n"])
+    graph = helper.make_graph([node], "one", inputs, [y], [true])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    wide = with_double_kernels(to_float64(model))
+    assert op_type not in {each.op_type for each in ir.traversal.RecursiveGraphIterator(wide.graph)}
+    got = Session(wide).run({"x": operand})["y"]
+    np.testing.assert_allclose(got, FUNCTIONS[op_type](x), rtol=1e-14, atol=1e-15)
+
+
+def test_functions_of_several_elements() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(2, 3, 4, 5))
+    vectors = [numpy_helper.from_array(rng.normal(size=3).astype(np.float32), name) for name in "sb"]
+    _same(helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"], name="node"), {"x": x}, vectors)
+    _same(helper.make_node("GlobalMaxPool", ["x"], ["y"], name="node"), {"x": x})
+    slope = numpy_helper.from_array(rng.normal(size=(3, 1, 1)).astype(np.float32), "s")
+    _same(helper.make_node("PRelu", ["x", "s"], ["y"], name="node"), {"x": x}, [slope])
+    places, depth = np.array([[0, -1, 2], [3, 1, -4]]), numpy_helper.from_array(np.array(4), "depth")
+    for axis in (-1, 0, 1):
+        hot = helper.make_node("OneHot", ["i", "depth", "x"], ["y"], name="node", axis=axis)
+        _same(hot, {"x": rng.normal(size=2), "i": places}, [depth])
+    _same(helper.make_node("Mean", ["x", "z"], ["y"], name="node"), {"x": x, "z": rng.normal(size=(4, 5))})
 
 
 def _same(

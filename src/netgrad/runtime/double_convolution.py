@@ -21,6 +21,8 @@ def _each_window(writer: Writer, x: ir.Value, kernel: Sequence[int], sizes: Sequ
         return None
     padded, strides, dilations = form
     rank, whole = len(kernel), _first_axis_is_whole(writer, x, kernel, sizes)
+    if whole:
+        dilations[0] = 1  # it would be a step between the elements of X, not of the kernel
     axes, steps = writer.ints(*range(2, 2 + rank)), writer.ints(*dilations)
     found = []
     for position in itertools.product(*map(range, [1, *sizes[1:]] if whole else sizes)):

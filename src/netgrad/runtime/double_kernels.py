@@ -2,7 +2,8 @@
 
 They are written in terms of operators that have: the elements of every window are sliced out, and multiplied
 or added. That takes more memory and time than a convolution in float32, and far less than the reference
-evaluator. It serves measuring derivatives and nothing else.
+evaluator. It serves measuring derivatives and nothing else. Functions of single elements are in
+`netgrad.runtime.double_functions`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import onnx_ir as ir
 from netgrad.onnx.edit import all_graphs
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.runtime.double_convolution import conv, conv_transpose, spread_out
+from netgrad.runtime.double_functions import FUNCTIONS
 from netgrad.runtime.double_writer import END, Writer, content_of, static_shape, taps_of
 
 
@@ -140,30 +142,6 @@ def _global_average_pool(writer: Writer, node: ir.Node) -> ir.Value | None:
     return writer.op("ReduceMean", x, axes=axes)
 
 
-def _global_max_pool(writer: Writer, node: ir.Node) -> ir.Value | None:
-    x = node.inputs[0]
-    assert x is not None, "GlobalMaxPool requires its input"
-    if x.shape is None:
-        return None
-    axes = list(range(2, len(x.shape)))
-    if writer.opset >= 18:
-        return writer.op("ReduceMax", x, writer.ints(*axes))
-    return writer.op("ReduceMax", x, axes=axes)
-
-
-def _erf(writer: Writer, node: ir.Node) -> ir.Value:
-    """erf(x) = 2 / sqrt(pi) x * integral of exp(-x^2 t^2) for t from 0 to 1, by Gauss and Legendre.
-
-    With 32 points it is right to 1e-14 up to 6, from where on 1 - erf(x) is less than a rounding.
-    """
-    points, weights = np.polynomial.legendre.leggauss(32)
-    x = writer.op("Clip", node.inputs[0], writer.constant(-6.0), writer.constant(6.0))
-    wide = writer.op("Unsqueeze", x, writer.ints(-1))
-    squares = writer.op("Mul", writer.op("Mul", wide, wide), writer.constant(-(((points + 1) / 2) ** 2)))
-    integral = writer.op("MatMul", writer.op("Exp", squares), writer.constant(weights / np.sqrt(np.pi)))
-    return writer.op("Mul", x, integral)
-
-
 def _lrn(writer: Writer, node: ir.Node) -> ir.Value | None:
     """Y = X / (bias + alpha / size * sum over neighbouring channels of X^2)^beta."""
     x = node.inputs[0]
@@ -198,11 +176,10 @@ _LOWERINGS: dict[str, Callable[[Writer, ir.Node], ir.Value | None]] = {
     "AveragePool": _average_pool,
     "Conv": conv,
     "ConvTranspose": conv_transpose,
-    "Erf": _erf,
     "GlobalAveragePool": _global_average_pool,
-    "GlobalMaxPool": _global_max_pool,
     "HardSigmoid": _hard_sigmoid,
     "LRN": _lrn,
     "MaxUnpool": _max_unpool,
     "Resize": _resize,
+    **FUNCTIONS,
 }

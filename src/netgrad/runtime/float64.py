@@ -160,7 +160,9 @@ def _cast_around(node: onnx_ir.Node, opset: int) -> None:
             node.prepend(narrow)
             node.replace_input_with(index, narrow.outputs[0])
     for index, value in enumerate(node.outputs):
-        if value.dtype in _NARROW and _float32_only(schema, schema.outputs, index):
+        # the type may be unknown, where nothing was inferred: what can be float32 only is narrow
+        narrow_or_unknown = value.dtype is None or value.dtype in _NARROW
+        if narrow_or_unknown and _float32_only(schema, schema.outputs, index):
             wide = _cast(_DOUBLE, value)
             result = wide.outputs[0]
             result.name, result.type, result.shape = value.name, value.type, value.shape

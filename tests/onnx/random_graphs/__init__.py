@@ -1,0 +1,1 @@
+"""Random ONNX graphs of mixed operator families, and the judge of their gradients."""
