@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format docs bench size corpus sweep parity clean
+.PHONY: demo test lint format docs bench size corpus sweep parity random clean
 
 # The stamp is renewed when the dependencies change.
 $(VENV)/dev: pyproject.toml
@@ -52,6 +52,10 @@ parity: $(VENV)/dev
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.
 corpus: $(VENV)/dev
 	$(BIN)/python -m tests.corpus
+
+# Random graphs of 20 to 200 nodes against central differences; the record says which were tried.
+random: $(VENV)/dev
+	$(BIN)/python -m tests.onnx.random_graphs --graphs 2000 --seed 0 --record benchmarks/results/random_graphs.json
 
 clean:
 	rm -rf $(VENV) demo-output dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -35,7 +35,7 @@ def test_gradients_of_random_graphs() -> None:
     compared = sum(verdict.compared for verdict in verdicts)
     rejected = sum(verdict.rejected for verdict in verdicts)
     print(f"{len(verdicts)} graphs, {compared} derivatives, {rejected} rejected")
-    assert compared > 500
+    assert compared > 200
     assert rejected <= MOST_REJECTED * compared
 
 
