@@ -137,3 +137,12 @@ def test_failures_are_errors_of_ours():
         fine.run({"x": numbers(2, 3)})
     with pytest.raises(InvalidArgumentError, match="no output 'Y'; did you mean 'y'"):
         fine.run({"x": numbers(2, 3), "w": numbers(3, 2)}, ["Y"])
+
+
+def test_what_an_optional_holds_comes_out_as_it_went_in():
+    proto = model(
+        [node("Optional", "x", "held"), node("OptionalGetElement", "held", "y")],
+        {"x": (FLOAT, [3])},
+        {"y": FLOAT},
+    )
+    np.testing.assert_array_equal(ReferenceSession(proto).run({"x": numbers(3)})["y"], numbers(3))

@@ -339,8 +339,17 @@ class _Window:
             yield padded[(slice(None), slice(None), *slices)]
 
 
+class Optional(OpRun):
+    """An optional as its content; the package's own is a list of one, which OptionalGetElement gives out."""
+
+    op_domain = ""
+
+    def _run(self, x: Any = None, type: Any = None) -> tuple[Any]:  # named as the attribute
+        return (x,)
+
+
 OPERATORS: tuple[type[OpRun], ...] = (
     AveragePool, Conv, ConvTranspose, Erf, Gelu, GlobalAveragePool, GlobalLpPool, GlobalMaxPool, LRN,
-    LogSoftmax, LpPool, MaxPool,
+    LogSoftmax, LpPool, MaxPool, Optional,
 )  # fmt: skip
 """What replaces the package's own."""
