@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,102 @@ def test_what_is_wrong_with_a_plan() -> None:
     del plan.network[:]
     with pytest.raises(RuntimeError, match="which the plan doesn't have"):
         workspace.RunPlan(plan)
+
+
+# ---- queues ------------------------------------------------------------------------------------------
+
+
+def _reader_and_trainer(rows: int, capacity: int) -> core.ExecutionStep:
+    """One step counts and enqueues, the other sums up what it dequeues until the queue is closed."""
+    init = core.Net("init")
+    queue = init.CreateBlobsQueue([], "queue", capacity=capacity, num_blobs=1)
+    _feed("n")
+    workspace.FeedBlob("total", np.zeros(1, np.int64))
+    workspace.FeedBlob("limit", np.array([rows], np.int64))
+    workspace.FeedBlob("read_all", np.array([False]))
+    workspace.RunNetOnce(init)
+
+    reader = core.Net("reader")
+    reader.Iter("n", "n")
+    reader.Copy("n", "row")
+    reader.EnqueueBlobs([queue, "row"], ["row"])
+    read_all = reader.GE(["n", "limit"], "read_all")
+    closing = core.Net("closing")
+    closing.CloseBlobsQueue([queue], [])
+    reading = core.execution_step(
+        "reading",
+        [core.execution_step("rows", reader, should_stop_blob=read_all), core.execution_step("c", closing)],
+    )
+    workspace.FeedBlob("empty", np.array(False))
+    taking, adding = core.Net("taking"), core.Net("adding")
+    _, empty = taking.SafeDequeueBlobs([queue], ["taken", "empty"])
+    workspace.FeedBlob("taken", np.zeros(1, np.int64))
+    adding.Add(["total", "taken"], "total")
+    training = core.execution_step("training", [taking, adding], should_stop_blob=empty)
+    return core.execution_step("both", [reading, training], concurrent_substeps=True)
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 100])
+def test_steps_at_once_pass_blobs_by_a_queue(capacity: int) -> None:
+    workspace.RunPlan(_reader_and_trainer(20, capacity))
+    assert workspace.FetchBlob("n") == 20
+    assert workspace.FetchBlob("total") == 20 * 21 / 2
+
+
+def test_an_error_stops_the_steps_beside() -> None:
+    step = _reader_and_trainer(20, 2)
+    workspace.FeedBlob("limit", np.array([b"text"], object))
+    with pytest.raises(RuntimeError, match=r"GE\(n, limit\)"):
+        workspace.RunPlan(step)
+
+
+def test_nobody_waits_forever() -> None:
+    workspace.RunOperatorOnce(core.CreateOperator("CreateBlobsQueue", [], "queue", capacity=1))
+    with pytest.raises(RuntimeError, match="would wait forever"):
+        workspace.RunOperatorOnce(core.CreateOperator("DequeueBlobs", "queue", "x"))
+    with pytest.raises(RuntimeError, match="the time is up"):
+        workspace.RunOperatorOnce(core.CreateOperator("DequeueBlobs", "queue", "x", timeout_secs=0.01))
+    workspace.FeedBlob("x", np.ones(1, np.float32))
+    put = core.CreateOperator("EnqueueBlobs", ["queue", "x"], ["x"])
+    workspace.RunOperatorOnce(put)
+    with pytest.raises(RuntimeError, match="would wait forever"):
+        workspace.RunOperatorOnce(put)
+    workspace.RunOperatorOnce(core.CreateOperator("CloseBlobsQueue", "queue", []))
+    with pytest.raises(RuntimeError, match="the queue is closed"):
+        workspace.RunOperatorOnce(put)
+    workspace.RunOperatorOnce(core.CreateOperator("SafeEnqueueBlobs", ["queue", "x"], ["x", "closed"]))
+    assert workspace.FetchBlob("closed")
+
+
+def test_several_records_are_joined() -> None:
+    workspace.RunOperatorOnce(core.CreateOperator("CreateBlobsQueue", [], "queue", capacity=5))
+    for value in range(3):
+        workspace.FeedBlob("x", np.full((value, 2), value, np.float32))
+        workspace.RunOperatorOnce(core.CreateOperator("EnqueueBlobs", ["queue", "x"], ["x"]))
+    workspace.RunOperatorOnce(core.CreateOperator("CloseBlobsQueue", "queue", []))
+    take = core.CreateOperator("SafeDequeueBlobs", "queue", ["y", "empty"], num_records=5)
+    workspace.RunOperatorOnce(take)
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [[1, 1], [2, 2], [2, 2]])
+    assert not workspace.FetchBlob("empty")
+    workspace.RunOperatorOnce(take)
+    assert workspace.FetchBlob("empty")
+
+
+def test_a_step_with_an_interval_runs_beside_and_after() -> None:
+    _feed("a", "b")
+    slow = core.Net("slow")
+    slow.Python(lambda inputs, outputs: time.sleep(0.02))([], [])
+    steps = [
+        core.execution_step("timed", _counting("b_net", "b")),
+        core.execution_step("slow", slow, num_iter=5),
+    ]
+    steps[0].RunEveryMillis(5)
+    workspace.RunPlan(core.execution_step("both", steps))
+    assert workspace.FetchBlob("b") > 1
+
+
+def test_instances_run_as_often_as_there_are() -> None:
+    _feed("a")
+    inner = core.execution_step("inner", _counting("net", "a"), num_iter=5)
+    workspace.RunPlan(core.execution_step("outer", [inner], num_concurrent_instances=4))
+    assert workspace.FetchBlob("a") == 20

@@ -11,6 +11,7 @@ from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.makers.types import is_operator, near_types
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
 from netgrad.caffe2.running.parts import partition
+from netgrad.caffe2.running.turns import check_stopped, turn
 
 if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
@@ -46,7 +47,9 @@ class CreatedNet:
     def run(self) -> bool:
         """Run it once; True, or an error."""
         for part in self.parts:
-            part.run(self._workspace)
+            check_stopped()
+            with turn():
+                part.run(self._workspace)
         return True
 
     def benchmark(self, warmup: int, iterations: int, per_operator: bool) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
@@ -125,6 +126,7 @@ def _without_mutex(definition: OperatorDef) -> OperatorDef:
 
 
 _programs: OrderedDict[bytes, Program] = OrderedDict()
+_programs_lock = Lock()
 
 
 def _program(definitions: Sequence[OperatorDef]) -> Program:
@@ -139,12 +141,13 @@ def _program(definitions: Sequence[OperatorDef]) -> Program:
         len(content).to_bytes(8, "little") + content
         for content in (definition.SerializeToString(deterministic=True) for definition in definitions)
     )
-    found = _programs.get(key)
-    if found is None:
-        found = _programs[key] = Program([_copy(definition) for definition in definitions])
-        if len(_programs) > _CACHED_PROGRAMS:
-            _programs.popitem(last=False)
-    _programs.move_to_end(key)
+    with _programs_lock:
+        found = _programs.get(key)
+        if found is None:
+            found = _programs[key] = Program([_copy(definition) for definition in definitions])
+            if len(_programs) > _CACHED_PROGRAMS:
+                _programs.popitem(last=False)
+        _programs.move_to_end(key)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from netgrad.caffe2.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
 from netgrad.caffe2.running.blob import as_array, is_tensor
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.net import CreatedNet
+from netgrad.caffe2.running.turns import StoppedError, check_stopped, stopped_by, waiting
 from netgrad.caffe2.running.workspace import Workspace
 
 
 def run_plan(plan: PlanDef, workspace: Workspace) -> bool:
     """Run the steps of a plan in order.
 
-    The nets of a step are created when it starts, in the order of their use. Substeps that may run at once
-    run one after the other; one with an interval runs once, after its siblings.
+    The nets of a step are created when it starts, in the order of their use. Substeps that run at once have
+    threads, which take turns (see `netgrad.caffe2.running.turns`); one with an interval runs again and again
+    until its siblings have ended, and once after them.
 
     Returns:
         True, or there is an error.
@@ -78,21 +81,82 @@ def _run_step(
         raise RunError(f"step {step.name}: only_once is for steps with a stop blob")
     if has_stop and not workspace.has_blob(step.should_stop_blob):
         raise RunError(f"step {step.name}: blob {step.should_stop_blob} does not exist")
-    instances = max(step.num_concurrent_instances, 1)
     iteration = 0
     while _goes_on(step, iteration):
-        children = sorted(step.substep, key=lambda one: bool(one.run_every_ms))
-        for child in children * instances:
-            _run_step(child, workspace, definitions, {} if child.create_workspace else nets)
+        check_stopped()
+        if step.concurrent_substeps or step.num_concurrent_instances > 1 or _has_interval(step):
+            _run_at_once(step, workspace, definitions, nets)
             if has_stop and _says_stop(step, workspace):
                 return
-        for name in [*step.network] * instances:
+        else:
+            for child in step.substep:
+                _run_step(child, workspace, definitions, {} if child.create_workspace else nets)
+                if has_stop and _says_stop(step, workspace):
+                    return
+        for name in step.network:
             nets[name].run()
             if has_stop and _says_stop(step, workspace):
                 return
         iteration += 1
         if step.report_net and iteration % max(step.report_interval, 1) == 0:
             nets[step.report_net].run()
+
+
+def _has_interval(step: ExecutionStep) -> bool:
+    return any(child.run_every_ms for child in step.substep)
+
+
+def _run_at_once(
+    step: ExecutionStep,
+    workspace: Workspace,
+    definitions: Mapping[str, NetDef],
+    nets: Mapping[str, CreatedNet],
+) -> None:
+    """Run the substeps in threads that take turns; those with an interval until the others have ended.
+
+    The first error stops all of them and is raised.
+    """
+    failed, ended = Event(), Event()
+    errors: list[BaseException] = []
+
+    def run(child: ExecutionStep) -> None:
+        try:
+            with stopped_by(failed):
+                once = child.create_workspace
+                while child.run_every_ms and not ended.wait(child.run_every_ms / 1000):
+                    _run_step(child, workspace, definitions, {} if once else nets)
+                _run_step(child, workspace, definitions, {} if once else nets)
+        except StoppedError:
+            return
+        except BaseException as error:  # raised again by the thread that waits
+            errors.append(error)
+            failed.set()
+
+    children = list(step.substep) * max(step.num_concurrent_instances, 1)
+    if not step.concurrent_substeps and step.num_concurrent_instances <= 1:
+        regular = [child for child in children if not child.run_every_ms]
+
+        def run_in_order() -> None:
+            for child in regular:
+                run(child)
+                if failed.is_set():
+                    return
+
+        threads = [Thread(target=run_in_order)]
+    else:
+        threads = [Thread(target=run, args=(child,)) for child in children if not child.run_every_ms]
+    timed = [Thread(target=run, args=(child,)) for child in children if child.run_every_ms]
+    for thread in [*threads, *timed]:
+        thread.start()
+    with waiting():
+        for thread in threads:
+            thread.join()
+        ended.set()
+        for thread in timed:
+            thread.join()
+    if errors:
+        raise errors[0]
+    check_stopped()
 
 
 def _goes_on(step: ExecutionStep, iteration: int) -> bool:

@@ -6,5 +6,6 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     databases,
     printing,
     python_function,
+    queues,
     texts,
 )

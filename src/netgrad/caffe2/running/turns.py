@@ -1,0 +1,113 @@
+"""Threads take turns: one part of a net runs at a time, and what waits for a queue lets the others go on.
+
+So steps that run at once share their blobs, counters and parameters without races; ONNX Runtime uses several
+cores inside of each part anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from netgrad.caffe2.running.errors import RunError
+
+_turn = threading.RLock()
+_changed = threading.Condition(_turn)
+_waiting: set[int] = set()  # threads that have looked in vain since something has changed
+_joining: set[int] = set()  # threads that wait for others to end
+_PAUSE = 0.05  # seconds after which a thread that waits looks whether anybody is left to wake it
+
+
+class _Own(threading.local):
+    stop: threading.Event | None = None
+
+
+_own = _Own()
+
+
+class StoppedError(RunError):
+    """A step was given up because one that ran beside it has failed.
+
+    Cause: the error of the other step, which is raised by the plan.
+
+    Example: a reader with a bad path beside a trainer that waits for its batches.
+
+    What to do: see the other error.
+    """
+
+
+@contextlib.contextmanager
+def turn() -> Iterator[None]:
+    """Nobody else runs a part inside the block, but while `wait_until` waits."""
+    with _turn:
+        yield
+
+
+@contextlib.contextmanager
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """What this thread runs inside the block is given up when the event is set."""
+    before = _own.stop
+    _own.stop = event
+    try:
+        yield
+    finally:
+        _own.stop = before
+
+
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """This thread only waits for others inside the block."""
+    own = threading.get_ident()
+    _joining.add(own)
+    try:
+        yield
+    finally:
+        _joining.discard(own)
+
+
+def check_stopped() -> None:
+    """Raise if this thread's work is to be given up.
+
+    Raises:
+        StoppedError: A step beside it has failed.
+    """
+    if _own.stop is not None and _own.stop.is_set():
+        raise StoppedError("the step was given up, because one that ran beside it has failed")
+
+
+def tell() -> None:
+    """Something has changed that others may wait for; called within a turn."""
+    _waiting.clear()
+    _changed.notify_all()
+
+
+def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
+    """Wait, within a turn, while others have theirs.
+
+    Args:
+        ready: What is waited for.
+        timeout: Seconds after which it is given up; None for as long as it takes.
+
+    Returns:
+        Whether it has come.
+
+    Raises:
+        StoppedError: A step beside this one has failed.
+        RunError: There is no other thread that could bring it about.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    own = threading.get_ident()
+    try:
+        while not ready():
+            check_stopped()
+            if end is not None and time.monotonic() >= end:
+                return False
+            _waiting.add(own)
+            if end is None and {thread.ident for thread in threading.enumerate()} <= _waiting | _joining:
+                raise RunError("it would wait forever, since nothing else is running")
+            _changed.wait(_PAUSE)
+        return True
+    finally:
+        _waiting.discard(own)
