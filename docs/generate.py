@@ -23,6 +23,10 @@ from netgrad.onnx.recurrent import RECURRENT
 from netgrad.onnx.rules.declaration import Declaration, Kind, declarations
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.onnx.rules.second_order import UNMEASURED  # noqa: E402
+
 NOTICE = "<!-- Written by docs/generate.py: do not edit. -->\n"
 START, END = "<!-- operators: start -->", "<!-- operators: end -->"
 
@@ -61,6 +65,20 @@ def kinks(declared: Declaration) -> str:
     return " ".join(match.group(1).split()) if match else ""
 
 
+def second_order(declared: Declaration | None, schema: onnx.defs.OpSchema) -> str:
+    """Whether the gradient is differentiable again: the exceptions are listed beside the rules' tests."""
+    kind = kind_of(schema)
+    if kind not in ("rule", "expanded"):
+        return ""
+    text = (declared.function.__doc__ or "") if declared and declared.function else ""
+    match = re.search(r"Second order:(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
+    limits = [" ".join(match.group(1).split())] if match else []
+    untested = UNMEASURED.get(schema.name)
+    if untested:
+        limits.append(f"not measured: {untested}")
+    return "yes; " + "; ".join(limits) if limits else "yes"
+
+
 def operators_page() -> str:
     """The operator reference: a row per operator."""
     lines = [
@@ -72,14 +90,20 @@ def operators_page() -> str:
         "standard gives. "
         "The other kinds are explained in [What has no gradient](../concepts/no-gradient.md).",
         "",
-        "| operator | kind | inputs with a gradient | why none |",
-        "|---|---|---|---|",
+        "*second order*: the gradient consists of standard operators and is differentiated again; that is "
+        "compared with central differences of the gradient on the operator's rows in the tests, but for the "
+        "exceptions named. The conventions are explained in [Kinks](../concepts/kinks.md).",
+        "",
+        "| operator | kind | inputs with a gradient | at a kink | second order | why none |",
+        "|---|---|---|---|---|---|",
     ]
     for schema in latest_schemas():
         declared = declarations().get(("", schema.name))
         inputs = differentiated(schema, declared) if declared and declared.kind is Kind.RULE else ""
         reason = declared.reason if declared else ""
-        lines.append(f"| {schema.name} | {kind_of(schema)} | {inputs} | {reason} |")
+        kink = kinks(declared) if declared else ""
+        again = second_order(declared, schema)
+        lines.append(f"| {schema.name} | {kind_of(schema)} | {inputs} | {kink} | {again} | {reason} |")
     lines += [
         "",
         "## Fused operators",

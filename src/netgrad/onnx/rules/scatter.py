@@ -51,7 +51,7 @@ def scatter_elements(op: RuleContext, dy: Value) -> Sequence[Value | None]:
       places; where constant indices repeat one, the update that the runtime lets win gets the gradient.
     - add: dX = dY, dU[i, j] = dY[I[i, j], j].
     - mul: dX = dY times the updates of its place; dU = dY times X and the other updates of its place, with no
-      division by 0. Second derivatives assume that no update of 0 shares its place with another update.
+      division by 0.
     - max, min: dX and dU = dY where they are the result.
 
     Kink: of equal maxima or minima at one place each gets the same share of dY.
@@ -182,7 +182,11 @@ def _multiplied(op: RuleContext, step: _Scatter) -> tuple[Value | None, Value | 
         marks = b.assume_like(b.cast(is_zero, _dtype(step.x)), step.updates)
         zeros = step.scatter(b.zeros_like(step.x), marks, "add")
         other_zeros = step.gather(zeros) - marks
-        du = b.where(other_zeros > 0.5, 0.0, step.gather(step.dy * product) / factors)
+        du = step.gather(step.dy * product) / factors
+        # A single other 0 is a factor of value 0 and derivative 1: the second derivative is by that update.
+        nothing = b.where(is_zero, step.updates, 0.0)
+        factor = step.gather(step.scatter(b.zeros_like(step.x), nothing, "add")) - nothing
+        du = b.where(other_zeros > 1.5, 0.0, b.where(other_zeros > 0.5, du * factor, du))
     return dx, du
 
 

@@ -28,9 +28,9 @@ CASES = [
          note="distinct"),
     Case("ScatterElements",
          [exactly([2.0, 3.0, 0.5]), constant([0, 0, 1, 2, 2]), exactly([0.0, 7.0, 0.0, 4.0, 5.0])],
-         {"reduction": "mul"}, note="an update of 0", second_order=False),
+         {"reduction": "mul"}, note="an update of 0"),
     Case("ScatterElements", [exactly([2.0, 3.0]), run_time([0, 0, 0, 1]), exactly([0.0, 7.0, 0.0, 4.0])],
-         {"reduction": "mul"}, note="two updates of 0 at one place", second_order=False),
+         {"reduction": "mul"}, note="two updates of 0 at one place"),
     Case("ScatterElements", [exactly([0.0, 3.0]), constant([0, 1]), exactly([0.0, 7.0])],
          {"reduction": "mul"}, note="distinct, with zeros"),
     *(
@@ -60,7 +60,7 @@ CASES = [
     Case("ScatterND", [normal(3, 4), run_time(PAIRS), away_from_zero(3)], {"reduction": "mul"}),
     Case("ScatterND",
          [normal(3, 2), constant([[1], [1], [-2], [0]]), exactly([[0, 1.5], [2.5, 0], [3, -1], [0, 2]])],
-         {"reduction": "mul"}, note="updates of 0", second_order=False),
+         {"reduction": "mul"}, note="updates of 0"),
     *(
         Case("ScatterND", [distinct(3, 2, 2), run_time([[0, 1], [2, 0], [0, -1]]), between(3, 2)],
              {"reduction": reduction})
