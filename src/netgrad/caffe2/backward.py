@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from netgrad.caffe2.caffe2_pb2 import DeviceOption, OperatorDef
+from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.definitions import to_definition, to_operator
 from netgrad.caffe2.devices import Device, same_device
-from netgrad.caffe2.makers.registry import Makers
+from netgrad.caffe2.makers.registry import Makers, ends_gradients
 from netgrad.core import (
     BackwardPass,
     ClassicVocabulary,
     Gradient,
     GradientSlice,
+    InvalidArgumentError,
     Operator,
     RuleSource,
+    UnsupportedOperatorError,
     backward_pass,
 )
 
@@ -81,4 +83,53 @@ def differentiate(
         overwritten=overwritten,
         vocabulary=Words(),
     )
+    _check_kept(result)
     return [to_definition(operator) for operator in result.operators], result
+
+
+def _check_kept(result: BackwardPass) -> None:
+    """No gradient may end at an ``If`` or ``While`` that has perhaps not written the blob.
+
+    Raises:
+        UnsupportedOperatorError: One would.
+    """
+    if not any(op.type in ("If", "While") for op in result.forward):
+        return
+    asked = set(result.origins)
+    writers: dict[str, list[Operator]] = {}
+    version: dict[str, int] = {}
+    for index, op in enumerate(result.forward):
+        for blob in op.inputs:
+            version.setdefault(blob, 0)
+        for blob in op.outputs:
+            version[blob] = version.get(blob, -1) + 1
+            before = writers.setdefault(blob, [])
+            lost = (
+                op.type in ("If", "While")
+                and index in asked
+                and blob not in op.inputs
+                and before
+                and not ends_gradients(before[-1].type)
+                and not _always_writes(op, blob)
+                and _has_gradient(result, blob, version[blob])
+            )
+            if lost:
+                raise UnsupportedOperatorError(
+                    f"{op} may leave '{blob}' as it was, and the gradient would not reach {before[-1]}",
+                    hint=f"list '{blob}' among the inputs of the {op.type}",
+                )
+            before.append(op)
+
+
+def _always_writes(op: Operator, blob: str) -> bool:
+    nets = [op.attributes.get(name) for name in ("then_net", "else_net")]
+    return op.type == "If" and all(
+        isinstance(net, NetDef) and any(blob in one.output for one in net.op) for net in nets
+    )
+
+
+def _has_gradient(result: BackwardPass, blob: str, version: int) -> bool:
+    try:
+        return result.gradient_of(blob, version) is not None
+    except InvalidArgumentError:  # it had one, which an older version's has overwritten
+        return True

@@ -1,11 +1,13 @@
 """Gradient makers: which gradient operators Caffe2 writes for each of its operators."""
 
 from netgrad.caffe2.makers import (  # noqa: F401  their makers are registered
+    control,
     conv,
     copies,
     elementwise,
     index,
     linear,
+    loop,
     loss,
     norm,
     recurrent,

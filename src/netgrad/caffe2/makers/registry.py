@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from netgrad.caffe2.makers.in_place import forbidden
 from netgrad.caffe2.makers.notation import Line, Maker, Refusal, reached_inputs, uses_gradient, written
 from netgrad.core import Gradient, InvalidArgumentError, Operator
 from netgrad.core.registry import RuleResult, with_occurrences
+
+NetMaker: TypeAlias = "Callable[[Operator, Sequence[Gradient | None], Makers], RuleResult]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Entry:
         sparse: Whether the maker takes sparse output gradients.
         value_keeping: Whether the first output has the value of the first input.
         counts: Positions of outputs that have no derivative: indices, sizes, masks.
+        nets: In place of a line, for operators that hold nets: a function of the operator, its output
+            gradients and the rule source for the nets, which gives what a rule of the core gives.
     """
 
     maker: Maker | str | None
@@ -37,6 +42,7 @@ class Entry:
     sparse: bool = False
     value_keeping: bool = False
     counts: Collection[int] = ()
+    nets: NetMaker | None = None
 
 
 ENTRIES: dict[str, Entry] = {}
@@ -71,6 +77,16 @@ def maker(
     return register
 
 
+def net_maker(type_: str) -> Callable[[NetMaker], NetMaker]:
+    """Register a function that differentiates the nets that operators of a type hold."""
+
+    def register(function: NetMaker) -> NetMaker:
+        _add(type_, Entry(None, partial=True, nets=function))
+        return function
+
+    return register
+
+
 def no_gradient(*types: str) -> None:
     """Types at which a gradient silently ends."""
     for type_ in types:
@@ -87,6 +103,11 @@ def not_implemented(*types: str) -> None:
     """Types that have a derivative for which the original has no gradient operator."""
     for type_ in types:
         _add(type_, Entry(None, "gradient not implemented yet"))
+
+
+def ends_gradients(type_: str) -> bool:
+    """Whether a gradient silently ends at operators of a type."""
+    return type_ in ENTRIES and ENTRIES[type_].silent
 
 
 class Makers:
@@ -116,6 +137,8 @@ class Makers:
         entry = ENTRIES.get(op.type)
         if entry is None or entry.reason is not None:
             return ()
+        if entry.nets is not None:
+            return ()
         if entry.silent:
             return range(len(op.inputs))
         try:
@@ -136,7 +159,7 @@ class Makers:
 
     def location(self, op: Operator) -> str:
         """Where the maker of ``op`` is written."""
-        found: Any = ENTRIES[op.type].maker
+        found: Any = ENTRIES[op.type].nets or ENTRIES[op.type].maker
         code = getattr(found, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code else f"the line {found!r}"
 
@@ -146,6 +169,10 @@ class Makers:
         Raises:
             Refusal: The maker can't differentiate the operator as it stands.
         """
+        nets = ENTRIES[op.type].nets
+        if nets is not None:
+            return nets(op, grads, self)
+        _check_in_place(op)
         op = with_occurrences(op)
         line = _line(ENTRIES[op.type], op, grads)
         counts = ENTRIES[op.type].counts
@@ -157,6 +184,15 @@ class Makers:
         if lost:
             raise Refusal(f"the gradient of output '{op.outputs[lost[0]]}' would be lost")
         return written(op, grads, line)
+
+
+def _check_in_place(op: Operator) -> None:
+    pair = forbidden(op.type, op.inputs, op.outputs)
+    if pair is not None:
+        raise Refusal(
+            f"the schema of {op.type} does not allow that output {pair[1]} has the name of input {pair[0]}, "
+            f"'{op.inputs[pair[0]]}': did not pass schema checking"
+        )
 
 
 def _line(entry: Entry, op: Operator, grads: Sequence[Gradient | None]) -> Line:

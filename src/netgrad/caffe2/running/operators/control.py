@@ -91,8 +91,11 @@ def _do(call: Call) -> None:
     else:
         inside = Workspace(root_folder=call.workspace.root_folder)
         stack.workspaces.append(inside)
-    # the bindings of a gradient are other names: those of the forward run stay visible beside them
-    inside.bind({name: call.workspace.create_blob(outer) for name, outer in bindings.items()})
+    # what the forward run bound or copied stays as it is: a gradient adds names of its own
+    known = set(inside.names()) if is_gradient else ()
+    inside.bind(
+        {name: call.workspace.create_blob(outer) for name, outer in bindings.items() if name not in known}
+    )
     # a net of its own each time: the workspace is another one, and programs are shared
     CreatedNet(net, inside).run()
     if not is_gradient and call.argument("copy_external_blobs", 0):
