@@ -7,7 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.caffe2.operator_cases import Array, Blobs, Case, apart, normal, positive, sigmoid, softmax, unary
+from tests.caffe2.operator_cases import (
+    Array,
+    Blobs,
+    Case,
+    apart,
+    biggest,
+    lrn,
+    normal,
+    pool,
+    positive,
+    sigmoid,
+    softmax,
+    unary,
+)
 
 # ---- recurrent units ---------------------------------------------------------------------------------
 
@@ -133,6 +146,26 @@ def aligned(g: Blobs, scale: float, bins: int, samples: int) -> Array:
     return result
 
 
+def region_maxima(g: Blobs, scale: float, bins: int) -> dict[str, Array]:
+    """The maximum of the whole pixels of each bin, and its number in the plane; 0 and -1 in an empty bin."""
+    height, width = g["x"].shape[2:]
+    result = np.zeros((len(g["r"]), g["x"].shape[1], bins, bins))
+    places = np.full(result.shape, -1)
+    for (number, channel, i, j), _ in np.ndenumerate(result):
+        image, *corners = g["r"][number]
+        x1, y1, x2, y2 = (math.floor(corner * scale + 0.5) for corner in corners)
+        tall, wide = max(y2 - y1 + 1, 1) / bins, max(x2 - x1 + 1, 1) / bins
+        for row in range(max(y1 + math.floor(i * tall), 0), min(y1 + math.ceil((i + 1) * tall), height)):
+            for column in range(
+                max(x1 + math.floor(j * wide), 0), min(x1 + math.ceil((j + 1) * wide), width)
+            ):
+                value = g["x"][int(image), channel, row, column]
+                if places[number, channel, i, j] == -1 or value > result[number, channel, i, j]:
+                    result[number, channel, i, j] = value
+                    places[number, channel, i, j] = row * width + column
+    return {"y": result, "a": places}
+
+
 ROIS = np.array([[1, 0.5, 1.2, 4.1, 3.9], [0, 1.0, 0.3, 2.2, 5.1]])
 
 IMAGES = [
@@ -165,6 +198,39 @@ IMAGES = [
         "RoIAlign(x,r)->(y) {pooled_h=2,pooled_w=2}",
         {"x": normal(1, 2, 6, 7), "r": ROIS[:, 1:]},
         lambda g: {"y": aligned(g, 1.0, 2, 0)},
+    ),
+    Case(
+        "RoIPool(x,r)->(y,a) {spatial_scale=1.5,pooled_h=3,pooled_w=3}",
+        {"x": apart(2, 2, 6, 7), "r": np.array([[1, 0.5, 1.2, 4.1, 3.9], [0, 4.0, 0.3, 6.2, 5.1]])},
+        lambda g: region_maxima(g, 1.5, 3),
+    ),
+    Case(
+        "RoIPool(x,r)->(y) {is_test=1,pooled_h=2,pooled_w=2}",
+        {"x": apart(2, 2, 4, 4), "r": ROIS},
+        lambda g: {"y": region_maxima(g, 1.0, 2)["y"]},
+        (),
+    ),
+    Case(
+        "MaxPoolWithIndex(x)->(y,a) {kernel=2,stride=2}",
+        {"x": apart(2, 2, 4, 4)},
+        lambda g: {
+            "y": pool(g["x"], 2, 2, 0, biggest, 2),
+            "a": np.array(
+                [
+                    [
+                        np.flatnonzero(plane == top)
+                        for top in pool(plane[None, None], 2, 2, 0, biggest, 2).flat
+                    ]
+                    for image in g["x"]
+                    for plane in image
+                ]
+            ).reshape(2, 2, 2, 2),
+        },
+    ),
+    Case(
+        "LRN(x)->(y,s) {size=3,alpha=0.5,beta=0.75,bias=2.0}",
+        {"x": normal(2, 4, 2, 2)},
+        lambda g: {"y": lrn(g["x"]), "s": (g["x"] / lrn(g["x"])) ** (1 / 0.75)},
     ),
     unary(
         "ChannelShuffle(x)->(y) {group=2}",
@@ -357,4 +423,44 @@ COUNTED = [
     unary("ColwiseMax(x)->(y)", lambda x: x.max(1), apart(2, 3, 4)),
 ]
 
-LAYERS = [*UNITS, *IMAGES, *CRITERIA, *CHANNELS, *COUNTED]
+# ---- choices and shapes ------------------------------------------------------------------------------
+
+CHOICES = [
+    Case(
+        "TopK(x)->(y,i,n) {k=2}",
+        {"x": apart(3, 5)},
+        lambda g: {
+            "y": -np.sort(-g["x"])[:, :2],
+            "i": np.argsort(-g["x"])[:, :2],
+            "n": (np.argsort(-g["x"])[:, :2] + 5 * np.arange(3)[:, None]).ravel(),
+        },
+    ),
+    Case(
+        "TopK(x)->(y,i) {k=2,axis=0}",
+        {"x": apart(4, 3)},
+        lambda g: {"y": -np.sort(-g["x"], axis=0)[:2], "i": np.argsort(-g["x"], axis=0)[:2]},
+    ),
+    Case(
+        "TopK(x)->(y,i) {k=3}",
+        {"x": np.array([[1.0, 2.0, 2.0, 1.0]])},
+        lambda g: {"y": np.array([[2.0, 2.0, 1.0]]), "i": np.array([[1, 2, 0]])},
+        (),
+    ),
+    Case("RowWiseArgMax(x)->(y)", {"x": apart(3, 4)}, lambda g: {"y": g["x"].argmax(1)[:, None]}, ()),
+    Case(
+        "Unique(i)->(y,which)",
+        {"i": np.array([5, 2, 5, 7, 2], np.int64)},
+        lambda g: {"y": np.array([2, 5, 7]), "which": np.array([1, 0, 1, 2, 0])},
+        (),
+    ),
+    unary("PrependDim(x)->(y) {dim_size=2}", lambda x: x.reshape(2, 3, 2), normal(6, 2)),
+    Case("MergeDim(x)->(y)", {"x": normal(2, 3, 2)}, lambda g: {"y": g["x"].reshape(6, 2)}, ()),
+    Case(
+        "Expand(x,shape)->(y)",
+        {"x": normal(3, 1), "shape": np.array([2, 1, 4], np.int64)},
+        lambda g: {"y": np.broadcast_to(g["x"], (2, 3, 4))},
+    ),
+    unary("Expand(x)->(y) {shape=[2,3]}", lambda x: np.broadcast_to(x, (2, 3)), normal(3)),
+]
+
+LAYERS = [*UNITS, *IMAGES, *CRITERIA, *CHANNELS, *COUNTED, *CHOICES]

@@ -32,7 +32,7 @@ class Program:
     def __init__(self, definitions: Sequence[OperatorDef], wanted: Iterable[str] | None = None) -> None:
         self._definitions = list(definitions)
         self._wanted = None if wanted is None else list(wanted)
-        self._compiled: dict[Any, tuple[Lowered, Session]] = {}
+        self._compiled: dict[Any, tuple[Lowered, Session | None]] = {}
         self._fixed_shapes = False  # whether some operator needs to know all dims
 
     def reads(self) -> list[str]:
@@ -67,7 +67,7 @@ class Program:
         net, session = self._session(
             {blob: (ir.DataType.from_numpy(array.dtype), array.shape) for blob, array in given.items()}
         )
-        if not net.outputs:
+        if session is None:
             return {}
         results = session.run({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
         return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
@@ -89,7 +89,7 @@ class Program:
         net, session = self._session(
             {blob: (ir.DataType(value.element_type()), tuple(value.shape())) for blob, value in given.items()}
         )
-        if not net.outputs:
+        if session is None:
             return {}
         results = session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
         return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
@@ -99,7 +99,8 @@ class Program:
         """How many models it has been compiled to."""
         return len(self._compiled)
 
-    def _session(self, types: _Types) -> tuple[Lowered, Session]:
+    def _session(self, types: _Types) -> tuple[Lowered, Session | None]:
+        """The model, and its session unless it gives nothing."""
         key = self._key(types)
         if key not in self._compiled:
             try:
@@ -109,7 +110,7 @@ class Program:
                     raise
                 self._fixed_shapes = True
                 return self._session(types)
-            self._compiled[key] = net, Session(net.model)
+            self._compiled[key] = net, Session(net.model) if net.outputs else None
         return self._compiled[key]
 
     def _key(self, types: _Types) -> Any:

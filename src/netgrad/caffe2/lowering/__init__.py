@@ -3,6 +3,7 @@
 from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registered
     activations,
     arithmetic,
+    choices,
     criteria,
     fills,
     images,
@@ -14,6 +15,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     rates,
     recurrent,
     reductions,
+    regions,
     segments,
     shapes,
     sparse_optimizers,

@@ -1,4 +1,4 @@
-"""Images resized, and regions of them pooled; and their gradient operators."""
+"""Images resized, and their channels shuffled; and their gradient operators."""
 
 from __future__ import annotations
 
@@ -76,46 +76,7 @@ def _upsample_gradient(c: Context, dy: Value, x: Value, *scales: Value) -> list[
     return gradients(c.b, lambda b, given: [_bilinear(c, b, given)], [x], [dy], scales)
 
 
-# ---- regions -----------------------------------------------------------------------------------------
-
-
-def _corners(b: Builder, rois: Value) -> tuple[Value, Value]:
-    """The corners of each region, and the number of its image: 0 where there is none in front."""
-    if rois.dim(1) == 4:
-        return rois, b.reshape(b.cast(b.slice(rois, 1, 0, 1), ir.DataType.INT64), [-1]) * 0
-    return b.slice(rois, 1, 1, 5), b.reshape(b.cast(b.slice(rois, 1, 0, 1), ir.DataType.INT64), [-1])
-
-
-def _align(c: Context, b: Builder, x: Value, rois: Value) -> Value:
-    nhwc = is_nhwc(c)
-    corners, images = _corners(b, rois)
-    sampling = c.argument("sampling_ratio", -1)
-    pooled = b.op(
-        "RoiAlign",
-        channels_first(b, x, nhwc),
-        corners,
-        images,
-        coordinate_transformation_mode="half_pixel" if c.argument("aligned", False) else "output_half_pixel",
-        mode="avg",
-        output_height=c.argument("pooled_h", 1),
-        output_width=c.argument("pooled_w", 1),
-        sampling_ratio=max(sampling, 0),
-        spatial_scale=c.argument("spatial_scale", 1.0),
-    )
-    return channels_back(b, pooled, nhwc)
-
-
-@lowers("RoIAlign")
-def _roi_align(c: Context, x: Value, rois: Value) -> Value:
-    """The mean of bilinear samples in each bin; -1 samples are as many as the bin has pixels."""
-    c.static(rois, 1)
-    return _align(c, c.b, x, rois)
-
-
-@lowers("RoIAlignGradient")
-def _roi_align_gradient(c: Context, x: Value, rois: Value, dy: Value) -> list[Value]:
-    c.static(rois, 1)
-    return gradients(c.b, lambda b, given: [_align(c, b, *given)], [x], [dy], [rois])
+# ---- channels ----------------------------------------------------------------------------------------
 
 
 def _channels_mixed(b: Builder, x: Value, rows: Sequence[int]) -> Value:

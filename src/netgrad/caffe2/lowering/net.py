@@ -11,6 +11,7 @@ from onnx import helper
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lower
+from netgrad.core import Operator
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_proto
 from netgrad.onnx.view import TensorInfo
@@ -83,18 +84,19 @@ def _model(
     outputs: Sequence[str],
     values: Mapping[str, Value],
 ) -> onnx.ModelProto:
-    nodes = [
-        helper.make_node(
-            operator.type,
-            list(operator.inputs),
-            list(operator.outputs),
-            name=f"{owner}: {operator.type}_{index}",
-            domain=operator.domain or None,
-        )
-        for index, (operator, owner) in enumerate(zip(builder.operators, owners, strict=True))
-    ]
-    for node, operator in zip(nodes, builder.operators, strict=True):
-        node.attribute.extend(attribute_proto(name, value) for name, value in operator.attributes.items())
+    nodes = []
+    needed = _needed(builder.operators, [values[blob].name for blob in outputs])
+    for index, (operator, owner) in enumerate(zip(builder.operators, owners, strict=True)):
+        if index in needed:
+            node = helper.make_node(
+                operator.type,
+                list(operator.inputs),
+                list(operator.outputs),
+                name=f"{owner}: {operator.type}_{index}",
+                domain=operator.domain or None,
+            )
+            node.attribute.extend(attribute_proto(name, value) for name, value in operator.attributes.items())
+            nodes.append(node)
     results = []
     for index, blob in enumerate(outputs):
         nodes.append(
@@ -107,6 +109,18 @@ def _model(
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION, producer_name="netgrad"
     )
+
+
+def _needed(operators: Sequence[Operator], wanted: Iterable[str]) -> set[int]:
+    """Numbers of the operators that ``wanted`` depends on; ONNX Runtime would run the others as well."""
+    names = set(wanted)
+    found = set()
+    for index in range(len(operators) - 1, -1, -1):
+        if not names.isdisjoint(operators[index].outputs):
+            found.add(index)
+            names.update(operators[index].inputs)
+            names.discard("")
+    return found
 
 
 def _value_info(name: str, info: TensorInfo) -> onnx.ValueInfoProto:

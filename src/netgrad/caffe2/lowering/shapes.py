@@ -10,7 +10,9 @@ import onnx_ir as ir
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
+from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.placing import joined, lengths
 
 # ---- shapes ------------------------------------------------------------------------------------------
 
@@ -81,6 +83,38 @@ def _cast(c: Context, x: Value) -> Value:
     if not number or not isinstance(number[0], int) or number[0] not in ELEMENT_TYPES:
         raise c.refused(f"the argument 'to' is {number!r}, and the number of an element type is needed")
     return c.b.cast(x, ELEMENT_TYPES[number[0]])
+
+
+@lowers("PrependDim")
+def _prepend_dim(c: Context, x: Value) -> Value:
+    """The first dim cut into ``dim_size`` by the rest."""
+    count = c.argument("dim_size", 0)
+    if count < 1:
+        raise c.refused("the argument 'dim_size' is missing, or less than 1")
+    return c.b.op("Reshape", x, joined(c.b, [c.b.ints([count, -1]), *_dims_from(c, x, 1)]))
+
+
+@lowers("MergeDim")
+def _merge_dim(c: Context, x: Value) -> Value:
+    """The first two dims as one."""
+    return c.b.op("Reshape", x, joined(c.b, [c.b.ints([-1]), *_dims_from(c, x, 2)]))
+
+
+def _dims_from(c: Context, x: Value, first: int) -> list[Value]:
+    return [lengths(c.b, x, first, c.rank(x))] if c.rank(x) > first else []
+
+
+@lowers("Expand")
+def _expand(c: Context, x: Value, shape: Value | None = None) -> Value:
+    """Broadcast to a shape."""
+    target = c.b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
+    rank = max(c.rank(x), c.static(target, 0))
+    return c.b.assume_shape(c.b.op("Expand", x, c.b.cast(target, ir.DataType.INT64)), (None,) * rank)
+
+
+@lowers("ExpandGradient")
+def _expand_gradient(c: Context, dy: Value, x: Value) -> Value:
+    return unbroadcast(c.b, dy, x)
 
 
 # ---- joining and cutting -----------------------------------------------------------------------------

@@ -13,7 +13,6 @@ _POOLS = [f"{kind}Pool{dims}" for kind in ("Max", "Average") for dims in ("", "1
 lines({type_: f"{type_}Gradient(I0,O0,G0)->(D0)" for type_ in (*_POOLS, "LpPool")})
 lines(
     {
-        "MaxPoolWithIndex": "MaxPoolWithIndexGradient(I0,G0,O1)->(D0)",
         "PadImage": "PadImageGradient(G0)->(D0)",
         "ChannelShuffle": "ChannelShuffleGradient(G0)->(D0)",
         "SpaceToBatch": "BatchToSpace(G0)->(D0)",
@@ -49,7 +48,12 @@ def _deform_conv(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return f"DeformConvGradient(I0,I1,I2,G0)->({_without_image(op, 'D1,D2')}){{no_bias=1}}"
 
 
-@maker("RoIPool")
+@maker("MaxPoolWithIndex", partial=True, counts=(1,))
+def _pool_with_index(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "MaxPoolWithIndexGradient(I0,G0,O1)->(D0)"
+
+
+@maker("RoIPool", partial=True, counts=(1,))
 def _roi_pool(op: Operator, grads: Sequence[Gradient | None]) -> str:
     if len(op.outputs) < 2:
         raise Refusal("RoIPool has a gradient only if it writes its argmaxes, with is_test=0")

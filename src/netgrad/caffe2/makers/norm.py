@@ -10,7 +10,6 @@ from netgrad.core import Gradient, Operator
 
 lines(
     {
-        "LRN": "LRNGradient(I0,O0,G0)->(D0)",
         "Normalize": "NormalizeGradient(I0,G0)->(D0)",
         "LpNorm": "LpNormGradient(I0,G0)->(D0)",
         "Moments": "MomentsGradient(G0,G1,I0,O0)->(D0)",
@@ -34,6 +33,11 @@ def _spatial_bn(op: Operator, grads: Sequence[Gradient | None]) -> str:
 def _instance_norm(op: Operator, grads: Sequence[Gradient | None]) -> str:
     saved = "".join(f",O{at}" for at in range(1, len(op.outputs)))
     return f"InstanceNormGradient(I0,I1,I2,G0{saved})->(D0,D1,D2)"
+
+
+@maker("LRN", partial=True)
+def _local_response(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "LRNGradient(I0,O0,G0)->(D0)"
 
 
 @maker("GroupNorm", partial=True)
