@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.caffe2.operator_cases import Array, Blobs, Case, normal, positive
+from tests.caffe2.operator_cases import Array, Blobs, Case, apart, normal, positive
 
 RATE = np.array([-0.1])
 INDICES = np.array([2, 0, 2, 2, 3], np.int64)
@@ -273,4 +273,62 @@ RATES = [
     _rate(_CONSTANT_THEN_LINEAR, 7, 1.0),
 ]
 
-OPTIMIZERS = [*UPDATES, *RATES]
+AROUND = [
+    Case(
+        "Unique(i)->(y,r)",
+        {"i": INDICES},
+        lambda g: {"y": np.array([0, 2, 3]), "r": np.array([1, 0, 1, 1, 2], np.int32)},
+        (),
+    ),
+    Case(
+        "ScatterAssign(x,i,r)->(x)",
+        {"x": normal(4, 2, 3), "i": np.array([2, 0], np.int32), "r": np.ones((2, 2, 3))},
+        lambda g: {"x": np.where(np.isin(np.arange(4), [0, 2])[:, None, None], 1, g["x"])},
+        (),
+    ),
+    Case("IsEmpty(x)->(y)", {"x": np.zeros((0, 3))}, lambda g: {"y": np.array(True)}, ()),
+    Case("HasElements(x,z)->(y)", {"x": np.zeros(0), "z": np.ones(2)}, lambda g: {"y": np.array(True)}, ()),
+    Case("HasElements(x)->(y)", {"x": np.zeros((2, 0))}, lambda g: {"y": np.array(False)}, ()),
+    *[
+        Case(
+            "ClipTensorByScaling(x,n)->(y) {threshold=2.0}",
+            {"x": normal(3), "n": np.array([size])},
+            lambda g: {"y": g["x"] * min(1.0, 2.0 / g["n"][0])},
+            (),
+        )
+        for size in (1.0, 8.0)
+    ],
+    Case(
+        "ClipTensorByScaling(x,n,f)->(y) {threshold=2.0}",
+        {"x": normal(3), "n": np.array([8.0]), "f": np.array([3.0])},
+        lambda g: {"y": g["x"] * 6 / 8},
+        (),
+    ),
+    Case(
+        "OneHot(i,n)->(y)",
+        {"i": INDICES, "n": np.array([4], np.int64)},
+        lambda g: {"y": np.eye(4, dtype=bool)[g["i"]]},
+        (),
+    ),
+    Case("Range(n)->(y)", {"n": np.array([4], np.int32)}, lambda g: {"y": np.arange(4)}, ()),
+    Case(
+        "Range(a,n,s)->(y)",
+        {"a": np.array([1], np.int64), "n": np.array([9], np.int64), "s": np.array([3], np.int64)},
+        lambda g: {"y": np.array([1, 4, 7])},
+        (),
+    ),
+    Case(
+        "ReplaceNaN(x)->(y) {value=2.0}",
+        {"x": np.array([1.0, np.nan])},
+        lambda g: {"y": np.array([1.0, 2.0])},
+        (),
+    ),
+    Case(
+        "RowWiseArgMax(x)->(y)",
+        {"x": apart(3, 4)},
+        lambda g: {"y": g["x"].argmax(1)[:, None]},
+        (),
+    ),
+]
+
+OPTIMIZERS = [*UPDATES, *RATES, *AROUND]

@@ -347,3 +347,24 @@ def test_checkpoints(tmp_path: Path) -> None:
         workspace.FeedBlob("iter", np.array([iteration], np.int64))
         _run("Checkpoint", ["iter", "x"], [], db="at_%d", db_type="minidb", every=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["at_3", "at_6"]
+
+
+# ---- updates -----------------------------------------------------------------------------------------
+
+
+def test_sparse_ftrl_is_ftrl_row_by_row() -> None:
+    random = np.random.default_rng(3)
+    w, nz = random.normal(size=(4, 3)).astype(np.float32), random.uniform(1, 2, (4, 3, 2)).astype(np.float32)
+    rows, slopes = np.array([2, 0, 2], np.int64), random.normal(size=(3, 3)).astype(np.float32)
+    arguments = {"alpha": 0.1, "beta": 1.5, "lambda1": 0.5, "lambda2": 0.2}
+    expected_w, expected_nz = w.copy(), nz.copy()
+    for row, slope in zip(rows, slopes, strict=True):
+        for name, value in [("w", expected_w[row]), ("nz", expected_nz[row]), ("g", slope)]:
+            workspace.FeedBlob(name, value)
+        _run("Ftrl", ["w", "nz", "g"], ["w", "nz"], **arguments)
+        expected_w[row], expected_nz[row] = workspace.FetchBlobs(["w", "nz"])
+    for name, value in [("w", w), ("nz", nz), ("i", rows), ("g", slopes)]:
+        workspace.FeedBlob(name, value)
+    _run("SparseFtrl", ["w", "nz", "i", "g"], ["w", "nz"], **arguments)
+    np.testing.assert_allclose(workspace.FetchBlob("w"), expected_w, rtol=1e-5)
+    np.testing.assert_allclose(workspace.FetchBlob("nz"), expected_nz, rtol=1e-5)

@@ -1,5 +1,8 @@
 """Caffe2's nets: read, differentiated by Caffe2's own gradient operators, and run on ONNX Runtime."""
 
+from importlib import import_module
+from typing import Any
+
 from netgrad.caffe2.backward import differentiate
 from netgrad.caffe2.convert import to_onnx
 from netgrad.caffe2.execute import Program, run
@@ -24,3 +27,10 @@ __all__ = [
     "save_predictor",
     "to_onnx",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The modules of the Python interface that programs use on their own: ``core`` and ``workspace``."""
+    if name in ("core", "workspace"):
+        return import_module(f"netgrad.caffe2.python.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

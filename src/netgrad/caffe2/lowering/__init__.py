@@ -17,6 +17,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     reductions,
     regions,
     segments,
+    sets,
     shapes,
     sparse_optimizers,
 )

@@ -4,6 +4,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     control,
     counters,
     databases,
+    ftrl,
     printing,
     python_function,
     queues,
