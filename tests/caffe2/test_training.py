@@ -55,14 +55,16 @@ def test_a_dense_model_learns(build: str, arguments: dict[str, Any]) -> None:
     workspace.FeedBlob("target", x @ np.array([[1.0], [-2.0], [0.5]], np.float32) + 0.3)
     losses = _losses(model, 80)
     assert losses[-1] < 0.05 * losses[0]
-    assert workspace.FetchBlob("optimizer_iteration") == 80 or build == "build_ftrl"
+    if build != "build_ftrl":  # which has no learning rate and counts nothing
+        assert workspace.FetchBlob("optimizer_iteration") == 80
 
 
 @pytest.mark.parametrize(("build", "arguments"), [*OPTIMIZERS, *SPARSE_ONLY])
 def test_an_embedding_learns(build: str, arguments: dict[str, Any]) -> None:
     """Sums of looked-up rows, with rows that occur several times; unused rows stay as they are."""
     model = ModelHelper("sparse")
-    table = model.param_init_net.GaussianFill([], "table", shape=[6, 2], std=0.5)
+    start = np.random.default_rng(6).normal(scale=0.5, size=12)
+    table = model.param_init_net.GivenTensorFill([], "table", shape=[6, 2], values=start)
     model.AddParameter(table)
     model.net.SparseLengthsSum([table, "indices", "lengths"], "y")
     model.net.SquaredL2Distance(["y", "target"], "distance")
@@ -76,7 +78,7 @@ def test_an_embedding_learns(build: str, arguments: dict[str, Any]) -> None:
     before = workspace.FetchBlob("table")
     workspace.CreateNet(model.net)
     losses = []
-    for _ in range(80):
+    for _ in range(200):
         workspace.RunNet(model.net)
         losses.append(float(workspace.FetchBlob("loss")))
     after = workspace.FetchBlob("table")

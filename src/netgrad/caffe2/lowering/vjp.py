@@ -65,7 +65,7 @@ def gradients(
         values.update((name, value) for name, value in zip(operator.outputs, written, strict=True) if name)
     found = [result.gradients.get(value.name) for value in given[: len(inputs)]]
     return [
-        values[name] if isinstance(name, str) else builder.zeros_like(value)
+        builder.assume_like(values[name], value) if isinstance(name, str) else builder.zeros_like(value)
         for name, value in zip(found, inputs, strict=True)
     ]
 
