@@ -10,14 +10,6 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.onnx.builder import Value
 
 
-@lowers("Unique")
-def _unique(c: Context, x: Value) -> list[Value]:
-    """The different elements of a vector in order and, for each element, where it is among them."""
-    flat = c.b.reshape(x, [-1])
-    values, _, places, _ = c.b.ops("Unique", flat, outputs=4, sorted=1)
-    return [values, c.b.cast(places, ir.DataType.INT32)][: c.outputs]
-
-
 @lowers("ScatterAssign")
 def _scatter_assign(c: Context, data: Value, indices: Value, rows: Value) -> Value:
     """Write rows; of a row that is written twice one of the values stays."""
@@ -78,8 +70,3 @@ def _range(c: Context, *bounds: Value) -> Value:
 @lowers("ReplaceNaN")
 def _replace_nan(c: Context, x: Value) -> Value:
     return c.b.where(c.b.op("IsNaN", x), c.argument("value", 0.0), x)
-
-
-@lowers("RowWiseArgMax")
-def _row_wise_arg_max(c: Context, x: Value) -> Value:
-    return c.b.op("ArgMax", x, axis=1, keepdims=1)
