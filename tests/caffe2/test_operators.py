@@ -16,9 +16,10 @@ from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
 from tests.caffe2.optimizer_cases import OPTIMIZERS
+from tests.caffe2.other_cases import OTHERS
 from tests.caffe2.segment_cases import SEGMENTS
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS]
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *OTHERS]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")
@@ -99,7 +100,7 @@ def _slopes(case: Case, name: str, cotangent: Array) -> Array:
 
 # Lowerings without a row of their own, and why.
 WITHOUT_ROW = {
-    "drawn at random": {"GaussianFill", "MSRAFill", "UniformFill", "XavierFill"},
+    "drawn at random": {"GaussianFill", "MSRAFill", "UniformFill", "UniformIntFill", "XavierFill"},
     "the same as another type": {
         "Alias",
         "AveragePool1D",
@@ -152,6 +153,7 @@ def test_every_lowering_has_a_row() -> None:
     [
         ("UniformFill()->(y) {shape=[100,40],min=-1.0,max=3.0}", -1, 3, 1, 4 / 12**0.5),
         ("GaussianFill()->(y) {shape=[100,40],mean=2.0,std=0.5}", -np.inf, np.inf, 2, 0.5),
+        ("UniformIntFill()->(y) {shape=[100,40],min=-1,max=3}", -1, 3, 1, 2**0.5),
         ("XavierFill()->(y) {shape=[100,40]}", -((3 / 40) ** 0.5), (3 / 40) ** 0.5, 0, (1 / 40) ** 0.5),
         ("MSRAFill()->(y) {shape=[100,40]}", -np.inf, np.inf, 0, (2 / 100) ** 0.5),
     ],

@@ -82,11 +82,16 @@ def _sum_reduce_like(c: Context, x: Value, like: Value) -> Value:
 # ---- any number of operands --------------------------------------------------------------------------
 
 
-@lowers("Sum", "Max", "Min", "Mean")
+@lowers("Sum", "SumInt", "Max", "Min", "Mean")
 def _variadic(c: Context, *terms: Value) -> Value:
     if len(terms) == 1:
         return c.b.op("Identity", terms[0])
-    return c.b.op(c.definition.type, *terms)
+    if terms[0].is_floating or not c.definition.type.startswith("Sum"):
+        return c.b.op(c.definition.type, *terms)
+    total = terms[0]
+    for term in terms[1:]:  # Sum takes no whole numbers
+        total = total + term
+    return total
 
 
 @lowers("MaxGradient", "MinGradient")
@@ -170,3 +175,36 @@ def _row_mul(c: Context, matrix: Value, weights: Value) -> Value:
 @lowers("ReduceTailSum")
 def _reduce_tail_sum(c: Context, x: Value) -> Value:
     return c.b.reduce_sum(x, range(1, c.rank(x)))
+
+
+@lowers("ClipTensorByScaling")
+def _clip_by_scaling(c: Context, x: Value, size: Value, factor: Value | None = None) -> Value:
+    """Scaled down as far as its size exceeds ``threshold``, or a multiple of that."""
+    if not c.has("threshold"):
+        raise c.refused("the argument 'threshold' is missing")
+    size, most = _scalar(c, size), c.b.scalar(c.argument("threshold", 0.0), x)
+    if factor is not None:
+        most = most * _scalar(c, factor)
+    return x * c.b.where(size > most, most / size, 1.0)
+
+
+@lowers("Glu")
+def _gated(c: Context, x: Value) -> Value:
+    """One half of the elements along an axis by the sigmoid of the other."""
+    halves = c.b.ops("Split", x, outputs=2, axis=c.axis(x, c.argument("dim", -1)), num_outputs=2)
+    return halves[0] * c.b.op("Sigmoid", halves[1])
+
+
+@lowers("ReplaceNaN")
+def _replace_nan(c: Context, x: Value) -> Value:
+    return c.b.where(c.b.op("IsNaN", x), c.argument("value", 0.0), x)
+
+
+@lowers("BatchBoxCox")
+def _box_cox(c: Context, x: Value, power: Value, shift: Value) -> Value:
+    """((x + shift)^power - 1) / power, or the logarithm for a power of 0; of 1e-6 at least."""
+    b = c.b
+    base = b.op("Max", x + shift, b.scalar(1e-6, x))
+    is_zero = power.equals(0.0)
+    exponent = b.where(is_zero, 1.0, power)
+    return b.where(is_zero, b.op("Log", base), (base**exponent - 1.0) / exponent)

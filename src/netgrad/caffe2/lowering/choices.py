@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
+from netgrad.caffe2.lowering.segments import beside
 from netgrad.onnx.builder import Value
-from netgrad.onnx.rules.placing import numbering
+from netgrad.onnx.rules.placing import elements, length, numbering, pad_axis
 
 
 @lowers("TopK")
@@ -41,3 +43,47 @@ def _unique(c: Context, x: Value) -> Sequence[Value]:
     """The distinct elements of a vector, in order, and for each of its elements which it is."""
     distinct, _, which, _ = c.b.ops("Unique", x, outputs=4, axis=0, sorted=1)
     return [distinct, c.b.cast(which, ir.DataType.INT32)][: c.outputs]
+
+
+@lowers("Conditional")
+def _conditional(c: Context, condition: Value, yes: Value, no: Value) -> Value:
+    """A row of the second input where the condition holds, else one of the third."""
+    return c.b.op("Where", beside(c.b, condition, yes), yes, no)
+
+
+@lowers("BooleanUnmask")
+def _boolean_unmask(c: Context, *pairs: Value) -> Value:
+    """What BooleanMask has taken apart, put together: masks and the rows that they keep, in turn.
+
+    No two masks keep the same row. Rows that none keeps are zeros.
+    """
+    b = c.b
+    places, first = [], b.ints([1])
+    for mask, rows in zip(pairs[::2], pairs[1::2], strict=True):
+        kept = b.cast(mask, ir.DataType.INT64)
+        number = b.op("CumSum", kept, b.constant(np.asarray(0))) - 1
+        places.append(kept * (number + first))
+        first = first + length(b, rows, 0)
+    rows = b.concat(pairs[1::2], 0)
+    total = places[0] if len(places) == 1 else b.op("Max", *places)
+    return b.op("Gather", pad_axis(b, rows, 0, 1, 0), total, axis=0)
+
+
+@lowers("IsEmpty")
+def _is_empty(c: Context, x: Value) -> Value:
+    return c.b.reshape(elements(c.b, x), []).equals(0)
+
+
+@lowers("HasElements")
+def _has_elements(c: Context, *given: Value) -> Value:
+    """Whether any of the inputs has."""
+    counts = [c.b.reshape(elements(c.b, x), []) for x in given]
+    return (counts[0] if len(counts) == 1 else c.b.op("Max", *counts)) > 0
+
+
+@lowers("ScatterAssign")
+def _scatter_assign(c: Context, data: Value, indices: Value, rows: Value) -> Value:
+    """Rows put in the place of others."""
+    b = c.b
+    places = b.op("Expand", beside(b, indices, rows), b.shape_of(rows)) if c.rank(rows) > 1 else indices
+    return b.assume_like(b.op("ScatterElements", data, places, rows, axis=0), data)

@@ -107,3 +107,41 @@ def _range(c: Context, like: Value | None = None) -> Value:
     count = c.b.op("ReduceProd", shape, keepdims=0)
     numbers = c.b.op("Range", c.b.constant(np.int64(0)), count, c.b.constant(np.int64(1)))
     return c.b.op("Reshape", c.b.cast(numbers, ir.DataType.FLOAT), shape)
+
+
+@lowers("Range")
+def _count(c: Context, *bounds: Value) -> Value:
+    """From the first number, or 0, to before the last, in steps of the third, or 1."""
+    start, stop = (None, bounds[0]) if len(bounds) == 1 else bounds[:2]
+    step = bounds[2] if len(bounds) > 2 else None
+    assert stop is not None, "one of the two is the only input"
+    first = c.b.scalar(0, stop) if start is None else c.b.reshape(start, [])
+    by = c.b.scalar(1, stop) if step is None else c.b.reshape(step, [])
+    return c.b.op("Range", first, c.b.reshape(stop, []), by)
+
+
+@lowers("UniformIntFill")
+def _uniform_integers(c: Context, like: Value | None = None) -> Value:
+    """Whole numbers from ``min`` to ``max``, both included."""
+    low, high = c.argument("min", 0), c.argument("max", 1)
+    drawn = _drawn(c, like, "RandomUniformLike", low=float(low), high=float(high + 1))
+    # float32 may round a draw up to the bound that is not included
+    bounded = c.b.op("Min", c.b.op("Floor", drawn), c.b.scalar(high, drawn))
+    return c.b.cast(bounded, ir.DataType.INT32)
+
+
+@lowers("Float16ConstantFill")
+def _constant_half(c: Context) -> Value:
+    return c.b.fill(_shape(c, None), c.argument("value", 0.0), ir.DataType.FLOAT16)
+
+
+@lowers("DiagonalFill")
+def _diagonal(c: Context, like: Value | None = None) -> Value:
+    """Zeros, with a value on the diagonal of a matrix."""
+    shape = _shape(c, like)
+    if (shape.static_shape or (0,))[0] != 2:
+        raise c.refused("the shape of a matrix is needed")
+    value = c.numbers("value")[0] if c.has("value") else 0.0
+    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or TensorProto.FLOAT]
+    eye = c.b.op("EyeLike", c.b.fill(shape, 0.0, ir.DataType.FLOAT), dtype=int(dtype))
+    return eye * value

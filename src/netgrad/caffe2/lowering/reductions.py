@@ -14,7 +14,7 @@ from netgrad.onnx.rules.placing import count_up, length
 from netgrad.onnx.rules.placing import lengths as dims
 
 
-@lowers("SumElements", "SumSqrElements")
+@lowers("SumElements", "SumElementsInt", "SumSqrElements")
 def _sum_elements(c: Context, x: Value) -> Value:
     return _summed(c, c.b, x)
 

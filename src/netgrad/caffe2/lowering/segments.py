@@ -42,14 +42,15 @@ def segment_ids(b: Builder, lengths: Value, count: Value | None = None) -> Value
         "ScatterElements",
         b.fill(count + 1, 0, ir.DataType.INT64),
         ends,
-        _ones(b, ends),
+        ones(b, ends),
         axis=0,
         reduction="add",
     )
     return b.op("CumSum", b.slice(begun, 0, 0, count), zero)
 
 
-def _ones(b: Builder, like: Value) -> Value:
+def ones(b: Builder, like: Value) -> Value:
+    """A 1 for each element, int64."""
     return b.assume_like(b.fill(b.shape_of(like), 1, ir.DataType.INT64), like)
 
 
@@ -74,7 +75,7 @@ def summed(b: Builder, rows: Value, ids: Value, segments: Value) -> Value:
 
 def counted(b: Builder, ids: Value, segments: Value, dtype: ir.DataType) -> Value:
     """The number of rows of each segment, but 1 for an empty one."""
-    counts = scatter_along(b, _ones(b, ids), 0, ids, segments)
+    counts = scatter_along(b, ones(b, ids), 0, ids, segments)
     return b.cast(b.op("Max", counts, b.constant(np.asarray(1))), dtype)
 
 
@@ -84,7 +85,7 @@ def _largest(b: Builder, rows: Value, ids: Value, segments: Value) -> Value:
     lowest = b.fill(resized(b, rows, 0, segments), -np.inf, rows.dtype)
     places = b.op("Expand", beside(b, ids, rows), b.shape_of(rows)) if rows.rank != 1 else ids
     found = b.op("ScatterElements", lowest, places, rows, axis=0, reduction="max")
-    filled = scatter_along(b, _ones(b, ids), 0, ids, segments) > 0
+    filled = scatter_along(b, ones(b, ids), 0, ids, segments) > 0
     return b.where(beside(b, filled, rows), found, 0.0)
 
 
@@ -110,6 +111,14 @@ def _reduced(b: Builder, rows: Value, ids: Value, segments: Value, kind: str) ->
 def _of_rows(b: Builder, dy: Value, ids: Value) -> Value:
     """What each row's segment has."""
     return b.op("Gather", dy, ids, axis=0)
+
+
+def within_segments(b: Builder, lengths: Value) -> tuple[Value, Value]:
+    """For each row the number of its segment, and its number in the segment: int64."""
+    lengths = whole(b, lengths)
+    ids = segment_ids(b, lengths)
+    starts = b.op("CumSum", lengths, b.constant(np.asarray(0)), exclusive=1)
+    return ids, count_up(b, length(b, ids, 0)) - b.op("Gather", starts, ids, axis=0)
 
 
 # ---- segments by ids ---------------------------------------------------------------------------------
@@ -257,33 +266,3 @@ def _lengths_weighted_gradients(
 def _lengths_tile(c: Context, data: Value, lengths: Value) -> Value:
     """Row i as often as its length says."""
     return c.b.op("Gather", data, segment_ids(c.b, lengths), axis=0)
-
-
-# ---- between ids and lengths -------------------------------------------------------------------------
-
-
-@lowers("LengthsToSegmentIds")
-def _to_ids(c: Context, lengths: Value) -> Value:
-    return c.b.cast(segment_ids(c.b, lengths), ir.DataType.INT32)
-
-
-@lowers("SegmentIdsToLengths")
-def _to_lengths(c: Context, ids: Value, like: Value | None = None) -> Value:
-    """As many as there are ids, or rows of the second input."""
-    b, ids = c.b, whole(c.b, ids)
-    segments = number_of_segments(c, ids) if like is None else length(b, like, 0)
-    return b.cast(scatter_along(b, _ones(b, ids), 0, ids, segments), ir.DataType.INT32)
-
-
-@lowers("LengthsRangeFill")
-def _range_fill(c: Context, lengths: Value) -> Value:
-    """0, 1, 2, ... up to each length."""
-    return c.b.cast(within_segments(c.b, lengths)[1], ir.DataType.INT32)
-
-
-def within_segments(b: Builder, lengths: Value) -> tuple[Value, Value]:
-    """For each row the number of its segment, and its number in the segment: int64."""
-    lengths = whole(b, lengths)
-    ids = segment_ids(b, lengths)
-    starts = b.op("CumSum", lengths, b.constant(np.asarray(0)), exclusive=1)
-    return ids, count_up(b, length(b, ids, 0)) - b.op("Gather", starts, ids, axis=0)
