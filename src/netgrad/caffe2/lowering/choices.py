@@ -79,11 +79,3 @@ def _has_elements(c: Context, *given: Value) -> Value:
     """Whether any of the inputs has."""
     counts = [c.b.reshape(elements(c.b, x), []) for x in given]
     return (counts[0] if len(counts) == 1 else c.b.op("Max", *counts)) > 0
-
-
-@lowers("ScatterAssign")
-def _scatter_assign(c: Context, data: Value, indices: Value, rows: Value) -> Value:
-    """Rows put in the place of others."""
-    b = c.b
-    places = b.op("Expand", beside(b, indices, rows), b.shape_of(rows)) if c.rank(rows) > 1 else indices
-    return b.assume_like(b.op("ScatterElements", data, places, rows, axis=0), data)
