@@ -206,10 +206,13 @@ def pad_axes(
     Args:
         b: Writes the operators.
         x: Any tensor.
-        margins: For each axis, from 0 on, how many entries to add before and after: int64 of shape (1,).
+        margins: For each axis (negative ones count from the end), how many entries to add before and
+            after: int64 of shape (1,).
         fill: What to fill with, 0-d.
     """
     none = b.ints([0])
+    if x.rank is not None:
+        margins = {axis % x.rank: pair for axis, pair in margins.items()}
     axes = range(x.rank) if x.rank is not None else list(margins)
     pads = joined(b, [margins.get(axis, (none, none))[side] for side in (0, 1) for axis in axes])
     return b.op("Pad", x, pads, fill, b.ints(list(axes)) if x.rank is None else None)
