@@ -177,27 +177,11 @@ def _reduce_tail_sum(c: Context, x: Value) -> Value:
     return c.b.reduce_sum(x, range(1, c.rank(x)))
 
 
-@lowers("ClipTensorByScaling")
-def _clip_by_scaling(c: Context, x: Value, size: Value, factor: Value | None = None) -> Value:
-    """Scaled down as far as its size exceeds ``threshold``, or a multiple of that."""
-    if not c.has("threshold"):
-        raise c.refused("the argument 'threshold' is missing")
-    size, most = _scalar(c, size), c.b.scalar(c.argument("threshold", 0.0), x)
-    if factor is not None:
-        most = most * _scalar(c, factor)
-    return x * c.b.where(size > most, most / size, 1.0)
-
-
 @lowers("Glu")
 def _gated(c: Context, x: Value) -> Value:
     """One half of the elements along an axis by the sigmoid of the other."""
     halves = c.b.ops("Split", x, outputs=2, axis=c.axis(x, c.argument("dim", -1)), num_outputs=2)
     return halves[0] * c.b.op("Sigmoid", halves[1])
-
-
-@lowers("ReplaceNaN")
-def _replace_nan(c: Context, x: Value) -> Value:
-    return c.b.where(c.b.op("IsNaN", x), c.argument("value", 0.0), x)
 
 
 @lowers("BatchBoxCox")

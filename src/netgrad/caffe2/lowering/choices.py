@@ -11,7 +11,7 @@ from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.segments import beside
 from netgrad.onnx.builder import Value
-from netgrad.onnx.rules.placing import elements, length, numbering, pad_axis
+from netgrad.onnx.rules.placing import length, numbering, pad_axis
 
 
 @lowers("TopK")
@@ -67,15 +67,3 @@ def _boolean_unmask(c: Context, *pairs: Value) -> Value:
     rows = b.concat(pairs[1::2], 0)
     total = places[0] if len(places) == 1 else b.op("Max", *places)
     return b.op("Gather", pad_axis(b, rows, 0, 1, 0), total, axis=0)
-
-
-@lowers("IsEmpty")
-def _is_empty(c: Context, x: Value) -> Value:
-    return c.b.reshape(elements(c.b, x), []).equals(0)
-
-
-@lowers("HasElements")
-def _has_elements(c: Context, *given: Value) -> Value:
-    """Whether any of the inputs has."""
-    counts = [c.b.reshape(elements(c.b, x), []) for x in given]
-    return (counts[0] if len(counts) == 1 else c.b.op("Max", *counts)) > 0

@@ -22,12 +22,6 @@ def _hits(b: Builder, indices: Value, size: Value) -> Value:
     return b.reshape(whole(b, indices), [-1, 1]).equals(_classes(b, size))
 
 
-@lowers("OneHot")
-def _one_hot(c: Context, indices: Value, size: Value) -> Value:
-    """Truth values of shape (indices, classes)."""
-    return _hits(c.b, indices, size)
-
-
 @lowers("SegmentOneHot")
 def _segment_one_hot(c: Context, lengths: Value, indices: Value, size: Value) -> Value:
     """Truth values of shape (segments, classes): whether a class is among the indices of a segment."""

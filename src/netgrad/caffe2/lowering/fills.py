@@ -109,17 +109,6 @@ def _range(c: Context, like: Value | None = None) -> Value:
     return c.b.op("Reshape", c.b.cast(numbers, ir.DataType.FLOAT), shape)
 
 
-@lowers("Range")
-def _count(c: Context, *bounds: Value) -> Value:
-    """From the first number, or 0, to before the last, in steps of the third, or 1."""
-    start, stop = (None, bounds[0]) if len(bounds) == 1 else bounds[:2]
-    step = bounds[2] if len(bounds) > 2 else None
-    assert stop is not None, "one of the two is the only input"
-    first = c.b.scalar(0, stop) if start is None else c.b.reshape(start, [])
-    by = c.b.scalar(1, stop) if step is None else c.b.reshape(step, [])
-    return c.b.op("Range", first, c.b.reshape(stop, []), by)
-
-
 @lowers("UniformIntFill")
 def _uniform_integers(c: Context, like: Value | None = None) -> Value:
     """Whole numbers from ``min`` to ``max``, both included."""
