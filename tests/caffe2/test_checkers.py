@@ -1,0 +1,129 @@
+"""The checkers and assertions that test programs of Caffe2 use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.python import core, device_checker, gradient_checker, workspace
+from netgrad.caffe2.python import hypothesis_test_util as hu
+
+
+def _normal(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+class TestAssertions(hu.HypothesisTestCase):
+    @given(x=hu.tensor(min_dim=2, max_dim=2, max_value=3), **hu.gcs)
+    @settings(max_examples=5, deadline=None)
+    def test_right(self, x: Any, gc: Any, dc: Any) -> None:
+        op = core.CreateOperator("Tanh", "x", "y")
+        self.assertGradientChecks(gc, op, [x], 0, [0], stepsize=0.01, ensure_outputs_are_inferred=True)
+        self.assertDeviceChecks(dc, op, [x], [0])
+        self.assertReferenceChecks(
+            gc,
+            op,
+            [x],
+            lambda x: (np.tanh(x),),
+            output_to_grad="y",
+            grad_reference=lambda dy, outputs, inputs: (dy * (1 - np.tanh(inputs[0]) ** 2),),
+        )
+        self.assertValidationChecks(gc, op, [x], lambda x, y: np.testing.assert_equal(x.shape, y.shape))
+
+    def test_wrong(self) -> None:
+        x, op = _normal(2, 3), core.CreateOperator("Tanh", "x", "y")
+        cpu = hu.cpu_do
+        same: dict[str, Any] = {"reference": lambda x: (np.tanh(x),), "output_to_grad": "y"}
+        with pytest.raises(AssertionError, match="Output y is not matching"):
+            self.assertReferenceChecks(cpu, op, [x], lambda x: (np.tanh(x) * 1.01,))
+        with pytest.raises(AssertionError, match="Gradient x_grad"):
+            self.assertReferenceChecks(cpu, op, [x], grad_reference=lambda dy, o, i: (dy,), **same)
+        wrong = core.CreateOperator("Copy", "y_grad", "x_grad")
+        with pytest.raises(AssertionError, match="Gradient check failed for input x"):
+            self.assertGradientChecks(cpu, op, [x], 0, [0], grad_ops=[wrong])
+        with pytest.raises(AssertionError):
+            self.assertRunOpRaises(cpu, op, [x])
+        self.assertRunOpRaises(cpu, core.CreateOperator("MatMul", ["x", "x"], "y"), [x, x])
+
+    def test_sparse_reference(self) -> None:
+        w, ids = _normal(4, 2), np.array([3, 1, 3])
+        self.assertReferenceChecks(
+            hu.cpu_do,
+            core.CreateOperator("Gather", ["w", "ids"], "y"),
+            [w, ids],
+            lambda w, ids: (w[ids],),
+            output_to_grad="y",
+            grad_reference=lambda dy, outputs, inputs: ((dy, inputs[1]), None),
+        )
+
+
+@given(pair=hu.lengths_tensor(min_dim=1, max_dim=2), sparse=hu.sparse_segmented_tensor(max_dim=2))
+@settings(max_examples=20, deadline=None)
+def test_strategies_fit(pair: Any, sparse: Any) -> None:
+    data, lengths = pair
+    assert lengths.sum() == len(data)
+    assert data.dtype == np.float32
+    data, indices, segments = sparse
+    assert indices.max() < len(data)
+    assert len(indices) == len(segments)
+    assert (np.diff(segments) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "at", "outputs"),
+    [
+        (core.CreateOperator("FC", ["x", "w", "b"], "y"), [_normal(2, 3), _normal(4, 3), _normal(4)], 1, [0]),
+        (core.CreateOperator("Relu", ["x"], ["x"]), [np.array([0.5, -0.7], np.float32)], 0, [0]),
+        (core.CreateOperator("Gather", ["w", "i"], ["y"]), [_normal(3, 2), np.array([2, 0, 2])], 0, [0]),
+        (
+            core.CreateOperator("SoftmaxWithLoss", ["x", "t"], ["p", "loss"]),
+            [_normal(3, 4), np.array([1, 0, 3], np.int32)],
+            0,
+            [1],
+        ),
+    ],
+)
+def test_simple_checks(op: OperatorDef, inputs: list[Any], at: int, outputs: list[int]) -> None:
+    workspace.FeedBlob("mine", np.ones(1))
+    before = inputs[at].copy()
+    agrees, gradient, estimate = gradient_checker.GradientChecker(0.01, 0.01).CheckSimple(
+        op, inputs, at, outputs
+    )
+    assert agrees
+    assert gradient.shape == estimate.shape == before.shape
+    np.testing.assert_array_equal(inputs[at], before)
+    assert workspace.Blobs() == ["mine"]
+
+
+def test_an_input_without_gradient() -> None:
+    op = core.CreateOperator("Gather", ["w", "i"], ["y"])
+    with pytest.raises(ValueError, match="has no gradient"):
+        gradient_checker.GradientChecker(0.01, 0.01).CheckSimple(op, [_normal(3, 2), np.array([1])], 1, [0])
+
+
+def _net(type_: str) -> core.Net:
+    net = core.Net("net")
+    net.AddExternalInput("x")
+    getattr(net, type_)("x", "h")
+    net.Mul(["h", "x"], "y")
+    return net
+
+
+def test_nets() -> None:
+    values = {"x": _normal(2, 3)}
+    check = gradient_checker.NetGradientChecker.Check
+    assert check(_net("Tanh"), ["y"], values, "x", 1e-2, 1e-2, print_net=False)
+    compare = gradient_checker.NetGradientChecker.CompareNets
+    compare([_net("Tanh"), _net("Tanh")], [["y"], ["y"]], [0], ["x"], values)
+    with pytest.raises(AssertionError):
+        compare([_net("Tanh"), _net("Sigmoid")], [["y"], ["y"]], [0], ["x"], values)
+
+
+def test_devices_agree() -> None:
+    checker = device_checker.DeviceChecker(1e-6, [hu.cpu_do, hu.cuda_do])
+    assert checker.CheckSimple(core.CreateOperator("Tanh", "x", "y"), [_normal(2)], [0])
+    assert checker.CheckNet(_net("Tanh").Proto(), {"x": _normal(2)})
