@@ -317,6 +317,31 @@ def test_batches_of_a_database(tmp_path: Path) -> None:
         _run("CreateDB", [], "reader", db="nowhere", db_type="minidb")
 
 
+def test_a_database_of_a_script(tmp_path: Path) -> None:
+    """As the tutorial on data sets of one's own writes it."""
+    path = str(tmp_path / "own.minidb")
+    database = core.C.create_db("minidb", path, core.C.Mode.write)
+    transaction = database.new_transaction()
+    for index in range(3):
+        protos = TensorProtos(protos=[utils.NumpyArrayToCaffe2Tensor(np.full(2, index, np.float32))])
+        transaction.put(f"train_{index}", protos.SerializeToString())
+    del transaction
+    del database
+    _run("CreateDB", [], "reader", db=path, db_type="minidb")
+    _run("TensorProtosDBInput", "reader", "x", batch_size=2)
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), [[0, 0], [1, 1]])
+    cursor = workspace.C.create_db("minidb", path, workspace.C.Mode.read).new_cursor()
+    keys = []
+    while cursor.valid():
+        keys.append(cursor.key())
+        cursor.next()
+    assert keys == ["train_0", "train_1", "train_2"]
+    with pytest.raises(RuntimeError, match="exists already"):
+        core.C.create_db("minidb", path, core.C.Mode.new)
+    with pytest.raises(RuntimeError, match="reading only"):
+        core.C.create_db("minidb", path, core.C.Mode.read).new_transaction()
+
+
 def test_saved_and_loaded(tmp_path: Path) -> None:
     workspace.ResetWorkspace(str(tmp_path))
     x, texts = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([b"a", b"bc"], object)

@@ -35,6 +35,7 @@ from netgrad.caffe2.python.core.ssa import (
     get_ssa,
     get_undefined_blobs,
 )
+from netgrad.caffe2.python.native import C
 from netgrad.caffe2.python.scope import (
     CurrentDeviceScope,
     CurrentNameScope,
@@ -46,6 +47,7 @@ from netgrad.caffe2.python.scope import (
 __all__ = [
     "IR",
     "BlobReference",
+    "C",
     "CreateOperator",
     "CreatePythonOperator",
     "CurrentDeviceScope",

@@ -1,5 +1,6 @@
 """Blobs and running nets: what scripts know as ``caffe2.python.workspace``."""
 
+from netgrad.caffe2.python.native import C
 from netgrad.caffe2.python.scope import CurrentNameScope as GetNameScope
 from netgrad.caffe2.python.workspace.blobs import (
     Blobs,
@@ -15,7 +16,6 @@ from netgrad.caffe2.python.workspace.blobs import (
     blobs,
 )
 from netgrad.caffe2.python.workspace.current import (
-    C,
     CurrentWorkspace,
     ResetWorkspace,
     RootFolder,

@@ -6,28 +6,25 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from netgrad.caffe2.running.blob import Blob, Tensor
+from netgrad.caffe2.python.native import workspaces
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.workspace import Workspace
 from netgrad.core.errors import nearest
 
-_workspaces: dict[str, Workspace] = {"default": Workspace()}
-_current = "default"
-
 
 def current() -> Workspace:
     """The current workspace."""
-    return _workspaces[_current]
+    return workspaces.current()
 
 
 def CurrentWorkspace() -> str:
     """The name of the current workspace."""
-    return _current
+    return workspaces.name
 
 
 def Workspaces() -> list[str]:
     """The names of all workspaces."""
-    return list(_workspaces)
+    return list(workspaces.by_name)
 
 
 def SwitchWorkspace(name: str, create_if_missing: bool | None = None) -> None:
@@ -36,15 +33,14 @@ def SwitchWorkspace(name: str, create_if_missing: bool | None = None) -> None:
     Raises:
         RunError: There is none of that name, and none is to be created.
     """
-    global _current
-    if name not in _workspaces:
+    if name not in workspaces.by_name:
         if not create_if_missing:
             raise RunError(
-                f"The specified workspace '{name}' does not exist{nearest(name, _workspaces)}",
+                f"The specified workspace '{name}' does not exist{nearest(name, workspaces.by_name)}",
                 hint="pass create_if_missing=True to create it",
             )
-        _workspaces[name] = Workspace()
-    _current = name
+        workspaces.by_name[name] = Workspace()
+    workspaces.name = name
 
 
 def ResetWorkspace(root_folder: str | None = None) -> bool:
@@ -73,22 +69,3 @@ def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
         yield
     finally:
         SwitchWorkspace(before)
-
-
-class _CurrentOf(type):
-    @property
-    def current(cls) -> Workspace:
-        """The current workspace."""
-        return current()
-
-
-class _Workspace(Workspace, metaclass=_CurrentOf):
-    """A workspace as an object of its own."""
-
-
-class C:
-    """What the original has in its native module, as far as it has a Python form here."""
-
-    Workspace = _Workspace
-    Blob = Blob
-    Tensor = Tensor
