@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.caffe2.operator_cases import Array, Case, apart, normal, positive, sigmoid
+from tests.caffe2.operator_cases import Array, Blobs, Case, apart, normal, positive, sigmoid
 from tests.caffe2.segment_cases import LENGTHS, ids_of
 
 STARTS = np.array([0, 2, 2, 5])
@@ -164,4 +164,177 @@ ELEMENTWISE = [
     ),
 ]
 
-OTHERS = [*ENCODED, *COUNTS, *OF_LENGTHS, *CHOSEN, *ELEMENTWISE]
+# ---- operators that are rare -------------------------------------------------------------------------
+
+
+def padded(x: Array, lengths: Array, before: int, behind: int, first: Array, last: Array) -> Array:
+    parts, start = [], 0
+    for count in lengths:
+        parts += [first[None]] * before + [x[start : start + count]] + [last[None]] * behind
+        start += count
+    return np.concatenate(parts)
+
+
+def without_padding(x: Array, lengths: Array, before: int, behind: int) -> Array:
+    parts, start = [], 0
+    for count in lengths:
+        parts.append(x[start + before : start + count - behind])
+        start += count
+    return np.concatenate(parts)
+
+
+def steps(x: Array, lengths: Array) -> Array:
+    """Rows of each sequence as a batch with the steps in front."""
+    batch = np.zeros((lengths.max(), len(lengths), *x.shape[1:]))
+    start = 0
+    for sequence, count in enumerate(lengths):
+        batch[:count, sequence] = x[start : start + count]
+        start += count
+    return batch
+
+
+def reversed_steps(x: Array, lengths: Array) -> Array:
+    result = x.copy()
+    for sequence, count in enumerate(lengths):
+        result[:count, sequence] = x[:count, sequence][::-1]
+    return result
+
+
+def in_batch(x: Array, size: int) -> Array:
+    """The image of every place in a block, row by row."""
+    return np.concatenate([x[:, :, i::size, j::size] for i in range(size) for j in range(size)])
+
+
+def out_of_batch(x: Array, size: int) -> Array:
+    images = np.split(x, size * size)
+    n, channels, height, width = images[0].shape
+    result = np.zeros((n, channels, height * size, width * size))
+    for number, image in enumerate(images):
+        result[:, :, number // size :: size, number % size :: size] = image
+    return result
+
+
+def sparse(g: Blobs, width: int, default: float) -> Array:
+    dense = np.full((len(g["n"]), width), default)
+    dense[ids_of(g["n"]), g["i"]] = g["x"]
+    return dense
+
+
+def entropy(p: Array) -> Array:
+    return -(p * np.log(p) + (1 - p) * np.log(1 - p))
+
+
+COLUMNS = np.array([1, 0, 2, 3, 1, 2], np.int32)
+CHANCES = {"x": sigmoid(normal(4)), "t": sigmoid(normal(4))}
+
+RARE = [
+    Case(
+        "AddPadding(x,n,a,b)->(y,m) {padding_width=2,end_padding_width=1}",
+        {"x": normal(6, 2), "n": LENGTHS, "a": normal(2), "b": normal(2)},
+        lambda g: {"y": padded(g["x"], g["n"], 2, 1, g["a"], g["b"]), "m": g["n"] + 3},
+        ("x", "a", "b"),
+    ),
+    Case(
+        "AddPadding(x,n,a)->(y,m)",
+        {"x": normal(6, 2), "n": LENGTHS, "a": normal(2)},
+        lambda g: {"y": padded(g["x"], g["n"], 1, 1, g["a"], g["a"])},
+        ("x", "a"),
+    ),
+    Case(
+        "AddPadding(x)->(y) {padding_width=2}",
+        {"x": normal(3, 2)},
+        lambda g: {"y": padded(g["x"], np.array([3]), 2, 2, np.zeros(2), np.zeros(2))},
+    ),
+    Case(
+        "RemovePadding(x,n)->(y,m) {end_padding_width=0}",
+        {"x": normal(6, 2), "n": np.array([2, 1, 3], np.int32)},
+        lambda g: {"y": without_padding(g["x"], g["n"], 1, 0), "m": g["n"] - 1},
+    ),
+    Case(
+        "GatherPadding(x,n)->(a,b) {padding_width=1}",
+        {"x": normal(6, 2), "n": np.array([2, 4], np.int32)},
+        lambda g: {"a": g["x"][0] + g["x"][2], "b": g["x"][1] + g["x"][5]},
+        (),
+    ),
+    Case(
+        "PackRNNSequence(x,n)->(y)",
+        {"x": normal(6, 2), "n": LENGTHS},
+        lambda g: {"y": steps(g["x"], g["n"])},
+    ),
+    Case(
+        "UnpackRNNSequence(x,n)->(y)",
+        {"x": normal(3, 4, 2), "n": LENGTHS},
+        lambda g: {"y": np.concatenate([g["x"][:count, k] for k, count in enumerate(g["n"])])},
+    ),
+    Case(
+        "ReversePackedSegs(x,n)->(y)",
+        {"x": normal(3, 4, 2), "n": LENGTHS},
+        lambda g: {"y": reversed_steps(g["x"], g["n"])},
+    ),
+    Case(
+        "BatchPermutation(x,i)->(y)",
+        {"x": normal(3, 2), "i": np.array([2, 0, 1], np.int32)},
+        lambda g: {"y": g["x"][g["i"]]},
+    ),
+    Case(
+        "SplitByLengths(x,n)->(a,y) {axis=0}",
+        {"x": normal(6, 2), "n": LENGTHS},
+        lambda g: {"a": g["x"][:2], "y": g["x"][2:]},
+    ),
+    Case(
+        "SquareRootDivide(x,s)->(y)",
+        {"x": normal(3, 2), "s": np.array([4.0, 0.0, 2.0])},
+        lambda g: {"y": g["x"] / np.sqrt([[4.0], [1.0], [2.0]])},
+    ),
+    Case(
+        "BatchSparseToDense(n,i,x)->(y) {dense_last_dim=4,default_value=-1.5}",
+        {"n": LENGTHS, "i": COLUMNS, "x": normal(6)},
+        lambda g: {"y": sparse(g, 4, -1.5)},
+    ),
+    Case(
+        "BatchDenseToSparse(n,i,x)->(y)",
+        {"n": LENGTHS, "i": COLUMNS, "x": normal(4, 5)},
+        lambda g: {"y": g["x"][ids_of(g["n"]), g["i"]]},
+    ),
+    Case(
+        "SpaceToBatch(x)->(y) {pad=1}",
+        {"x": normal(2, 3, 2, 4)},
+        lambda g: {"y": in_batch(np.pad(g["x"], ((0, 0), (0, 0), (1, 1), (1, 1))), 2)},
+    ),
+    Case(
+        "BatchToSpace(x)->(y) {pad_t=1,pad_l=0,pad_b=0,pad_r=2,block_size=3}",
+        {"x": normal(18, 1, 2, 2)},
+        lambda g: {"y": out_of_batch(g["x"], 3)[:, :, 1:, :-2]},
+    ),
+    Case(
+        "IntegralImage(x)->(y)",
+        {"x": normal(2, 2, 3, 4)},
+        lambda g: {"y": np.pad(g["x"].cumsum(2).cumsum(3), ((0, 0), (0, 0), (1, 0), (1, 0)))},
+    ),
+    *(
+        Case(
+            "BatchMoments(x)->(m,s)",
+            {"x": normal(2, 3, 2, 2)},
+            lambda g: {"m": g["x"].mean((0, 2, 3)), "s": (g["x"] ** 2).mean((0, 2, 3))},
+            of=of,
+        )
+        for of in "ms"
+    ),
+    Case(
+        "BernoulliJSD(x,t)->(y)",
+        CHANCES,
+        lambda g: {"y": entropy((g["x"] + g["t"]) / 2) - (entropy(g["x"]) + entropy(g["t"])) / 2},
+    ),
+    Case(
+        "ResizeNearest3D(x)->(y) {temporal_scale=2.0,height_scale=1.0,width_scale=1.5}",
+        {"x": normal(1, 2, 2, 3, 4)},
+        lambda g: {"y": g["x"][:, :, [0, 0, 1, 1]][..., [0, 0, 1, 2, 2, 3]]},
+    ),
+    Case(
+        "ReduceFrontWeightedSum(x,w)->(y) {num_reduce_dim=2}",
+        {"x": normal(2, 3, 2, 2), "w": normal(6)},
+        lambda g: {"y": np.tensordot(g["w"], g["x"].reshape(6, 2, 2), 1)},
+    ),
+]
+
+OTHERS = [*ENCODED, *COUNTS, *OF_LENGTHS, *CHOSEN, *ELEMENTWISE, *RARE]

@@ -12,6 +12,7 @@ from netgrad import caffe2
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.registry import LOWERINGS
+from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
@@ -185,3 +186,13 @@ def test_dropout_scales_what_stays_and_the_gradient_alike() -> None:
     np.testing.assert_allclose(values["y"], np.where(values["mask"], 1 / 0.75, 0), rtol=1e-6)
     np.testing.assert_allclose(values["x_grad"], values["y"], rtol=1e-6)
     assert abs(values["mask"].mean() - 0.75) < 0.05
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [4, 3]])
+@pytest.mark.parametrize(
+    "operator", ["LengthsSum(x,n)->(y)", "LengthsMean(x,n)->(y)", "LengthsMax(x,n)->(y)"]
+)
+def test_lengths_that_do_not_add_up_to_the_rows_are_an_error(operator: str, lengths: list[int]) -> None:
+    blobs = {"x": np.ones((5, 2), np.float32), "n": np.array(lengths, np.int32)}
+    with pytest.raises(RuntimeFailureError, match="indices element out of data bounds"):
+        caffe2.run(net(operator), blobs)

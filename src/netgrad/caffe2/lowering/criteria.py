@@ -136,6 +136,26 @@ def _margin_ranking_gradient(
     return gradients(c.b, lambda b, given: [_margin_ranking(c, b, given)], [first, second], [dy], [target])
 
 
+def _divergence(b: Builder, given: list[Value]) -> Value:
+    def entropy(p: Value) -> Value:
+        terms = [q * b.op("Log", b.op("Max", q, b.scalar(1e-20, q))) for q in (p, 1.0 - p)]
+        return -(terms[0] + terms[1])
+
+    first, second = given
+    return entropy((first + second) * 0.5) - (entropy(first) + entropy(second)) * 0.5
+
+
+@lowers("BernoulliJSD")
+def _bernoulli(c: Context, x: Value, target: Value) -> Value:
+    """The Jensen-Shannon divergence of two chances."""
+    return _divergence(c.b, [x, target])
+
+
+@lowers("BernoulliJSDGradient")
+def _bernoulli_gradient(c: Context, dy: Value, x: Value, target: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_divergence(b, given)], [x], [dy], [target])
+
+
 # ---- norms -------------------------------------------------------------------------------------------
 
 

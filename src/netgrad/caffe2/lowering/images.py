@@ -53,6 +53,31 @@ def _resize_nearest_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
     return gradients(c.b, lambda b, given: [_nearest(c, b, given[0])], [x], [dy])
 
 
+def _nearest_in_space(c: Context, b: Builder, x: Value) -> Value:
+    scales = [c.argument(f"{name}_scale", 1.0) for name in ("temporal", "height", "width")]
+    return b.op(
+        "Resize",
+        x,
+        None,
+        b.constant(np.asarray([1.0, 1.0, *scales], np.float32)),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+@lowers("ResizeNearest3D")
+def _resize_nearest_3d(c: Context, x: Value) -> Value:
+    if is_nhwc(c):
+        raise c.refused("its channels must be behind the batch (order NCHW)")
+    return _nearest_in_space(c, c.b, x)
+
+
+@lowers("ResizeNearest3DGradient")
+def _resize_nearest_3d_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_nearest_in_space(c, b, given[0])], [x], [dy])
+
+
 def _bilinear(c: Context, b: Builder, given: list[Value]) -> Value:
     """To floor(size scale) pixels, so that the corners of image and result are the same pixels."""
     image, *scales = given

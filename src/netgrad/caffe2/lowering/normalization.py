@@ -190,6 +190,22 @@ def _moments_gradient(c: Context, d_mean: Value, d_variance: Value, x: Value, me
     return gradients(c.b, lambda b, given: _moments_of(c, b, given[0]), [x], [d_mean, d_variance])
 
 
+def _raw_moments(c: Context, b: Builder, x: Value) -> list[Value]:
+    axes = _channel_axes(c, x)[1]
+    return [b.reduce_mean(x, axes), b.reduce_mean(x * x, axes)]
+
+
+@lowers("BatchMoments")
+def _batch_moments(c: Context, x: Value) -> Sequence[Value]:
+    """The mean of each channel, and of its squares."""
+    return _raw_moments(c, c.b, x)
+
+
+@lowers("BatchMomentsGradient")
+def _batch_moments_gradient(c: Context, d_mean: Value, d_squares: Value, x: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: _raw_moments(c, b, given[0]), [x], [d_mean, d_squares])
+
+
 def _group_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     """The normalized image, and the mean and inverse deviation of each group of each sample."""
     x, gamma, beta = given

@@ -26,12 +26,8 @@ def _reshaped(b: Builder, x: Value, shape: Sequence[Value]) -> Value:
     return b.op("Reshape", x, joined(b, list(shape)), allowzero=1)
 
 
-@lowers("PackSegments")
-def _pack(c: Context, sizes: Value, rows: Value) -> Sequence[Value]:
-    """Rows of each segment side by side, behind them zeros, or -inf with ``pad_minf``."""
-    b = c.b
-    if c.argument("max_length", -1) != -1:
-        raise c.refused("the argument 'max_length' cuts segments, and whole ones are packed")
+def packed(b: Builder, sizes: Value, rows: Value, fill: float = 0.0) -> tuple[Value, Value]:
+    """Rows of each segment side by side, behind them ``fill``; and which places are rows."""
     sizes = whole(b, sizes)
     longest = b.reduce("ReduceMax", b.concat([sizes, b.ints([0])], 0), [0], keepdims=True)
     starts = b.op("CumSum", sizes, b.constant(np.asarray(0)), exclusive=1)
@@ -39,22 +35,58 @@ def _pack(c: Context, sizes: Value, rows: Value) -> Sequence[Value]:
     inside = b.op("Less", step, b.unsqueeze(sizes, [1]))
     # The padding is row 0, so that lengths that add up to more than there are rows read outside, and fail.
     places = b.where(inside, b.unsqueeze(starts, [1]) + step + 1, 0)
-    fill = -np.inf if c.argument("pad_minf", False) and rows.is_floating else 0.0
     assert rows.dtype is not None, "the element type of every blob is known"
     padding = b.fill(joined(b, [b.ints([1]), *_tail(b, rows, 1)]), fill, rows.dtype)
-    packed = b.op("Gather", b.concat([padding, rows], 0), places, axis=0)
-    return [packed, inside] if c.outputs > 1 else [packed]
+    return b.op("Gather", b.concat([padding, rows], 0), places, axis=0), inside
+
+
+def unpacked(b: Builder, sizes: Value, batch: Value) -> Value:
+    """The opposite of `packed`."""
+    ids, within = within_segments(b, sizes)
+    rows = _reshaped(b, batch, [product(b, batch, 0, 2), *_tail(b, batch, 2)])
+    return b.op("Gather", rows, ids * length(b, batch, 1) + within, axis=0)
+
+
+def _whole_segments(c: Context) -> None:
+    if c.argument("max_length", -1) != -1:
+        raise c.refused("the argument 'max_length' cuts segments, and whole ones are packed and unpacked")
+
+
+@lowers("PackSegments")
+def _pack(c: Context, sizes: Value, rows: Value) -> Sequence[Value]:
+    """With ``pad_minf`` the padding is -inf, else zeros."""
+    _whole_segments(c)
+    fill = -np.inf if c.argument("pad_minf", False) and rows.is_floating else 0.0
+    batch, inside = packed(c.b, sizes, rows, fill)
+    return [batch, inside] if c.outputs > 1 else [batch]
 
 
 @lowers("UnpackSegments")
-def _unpack(c: Context, sizes: Value, packed: Value) -> Value:
-    """The opposite of PackSegments."""
-    b = c.b
-    if c.argument("max_length", -1) != -1:
-        raise c.refused("the argument 'max_length' cuts segments, and whole ones are unpacked")
-    ids, within = within_segments(b, sizes)
-    rows = _reshaped(b, packed, [product(b, packed, 0, 2), *_tail(b, packed, 2)])
-    return b.op("Gather", rows, ids * length(b, packed, 1) + within, axis=0)
+def _unpack(c: Context, sizes: Value, batch: Value) -> Value:
+    _whole_segments(c)
+    return unpacked(c.b, sizes, batch)
+
+
+def _turned(b: Builder, batch: Value) -> Value:
+    assert batch.rank is not None, "the rank of every blob is known"
+    return b.transpose(batch, [1, 0, *range(2, batch.rank)])
+
+
+@lowers("PackRNNSequence")
+def _pack_steps(c: Context, rows: Value, sizes: Value) -> Value:
+    """As PackSegments, with the steps in front of the segments."""
+    return _turned(c.b, packed(c.b, sizes, rows)[0])
+
+
+@lowers("UnpackRNNSequence")
+def _unpack_steps(c: Context, batch: Value, sizes: Value) -> Value:
+    return unpacked(c.b, sizes, _turned(c.b, batch))
+
+
+@lowers("ReversePackedSegs")
+def _reverse(c: Context, batch: Value, sizes: Value) -> Value:
+    """Each sequence of a batch (steps, sequences, ...) turned round; its padding stays."""
+    return c.b.op("ReverseSequence", batch, whole(c.b, sizes), time_axis=0, batch_axis=1)
 
 
 # ---- masks -------------------------------------------------------------------------------------------

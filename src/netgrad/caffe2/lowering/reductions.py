@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
-from netgrad.caffe2.lowering.segments import beside
+from netgrad.caffe2.lowering.segments import beside, whole
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.placing import count_up, length
@@ -106,15 +106,22 @@ def _reduce_one_end_gradient(c: Context, dy: Value, x: Value, *rest: Value) -> l
 @lowers("ReduceFrontWeightedSum")
 def _front_weighted_sum(c: Context, x: Value, weights: Value) -> Value:
     count = c.argument("num_reduce_dim", 1)
-    if count != 1:
-        raise c.refused("it is lowered for num_reduce_dim=1 only")
-    return c.b.reduce_sum(x * beside(c.b, weights, x), [0])
+    rows = x if count == 1 else c.b.op("Flatten", x, axis=count)
+    reduced = c.b.reduce_sum(rows * beside(c.b, weights, rows), [0])
+    if count == 1:
+        return reduced
+    return c.b.op("Reshape", reduced, dims(c.b, x, count, c.rank(x)), allowzero=1)
 
 
 @lowers("ReduceFrontWeightedSumGradient")
 def _front_weighted_sum_gradient(c: Context, weights: Value, dy: Value, shape: Value) -> Value:
     row = c.b.unsqueeze(dy, [0])
-    return row * beside(c.b, weights, row)
+    by_row = row * beside(c.b, weights, row)
+    count = c.argument("num_reduce_dim", 1)
+    if count == 1:
+        return by_row
+    result = c.b.op("Reshape", by_row, whole(c.b, shape), allowzero=1)
+    return c.b.assume_shape(result, (None,) * (c.rank(dy) + count))
 
 
 # ---- over rows and columns ---------------------------------------------------------------------------

@@ -155,6 +155,14 @@ def _split(c: Context, x: Value, sizes: Value | None = None) -> Sequence[Value]:
     return [c.b.squeeze(part, [axis]) for part in parts] if stacked else parts
 
 
+@lowers("SplitByLengths")
+def _split_by_lengths(c: Context, x: Value, sizes: Value) -> Sequence[Value]:
+    """As many of the lengths go to each part."""
+    rows = c.b.reshape(c.b.cast(sizes, ir.DataType.INT64), [c.outputs, -1])
+    axis = _join_axis(c, c.rank(x))
+    return c.b.ops("Split", x, c.b.reduce_sum(rows, [1]), outputs=c.outputs, axis=axis)
+
+
 def _bounds(c: Context, starts: Value | None, ends: Value | None) -> tuple[list[int], list[int]]:
     found = []
     for name, value in (("starts", starts), ("ends", ends)):
