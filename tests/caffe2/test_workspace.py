@@ -209,6 +209,22 @@ def test_errors_name_the_operator() -> None:
         workspace.RunOperatorOnce(core.CreateOperator("Relu", "texts", "y"))
 
 
+def test_a_failing_operator_is_shown_where_it_was_created(capsys: pytest.CaptureFixture[str]) -> None:
+    net = core.Net("failing")
+    net.Copy("x", "y")
+    net.MatMul(["y", "w"], "z")
+    net.Copy("z", "u")
+    workspace.FeedBlob("x", np.ones((2, 3), np.float32))
+    workspace.FeedBlob("w", np.ones((4, 5), np.float32))
+    with pytest.raises(RuntimeError, match=r"MatMul\(y, w\) -> \(z\)"):
+        workspace.RunNetOnce(net)
+    shown = capsys.readouterr().err
+    assert f"operator 1 in network `{net.Name()}`" in shown
+    assert shown.rstrip().endswith("in test_a_failing_operator_is_shown_where_it_was_created")
+    files = [place[0] for place in workspace.operator_tracebacks[net.Name()][1]]
+    assert files[-1] == __file__
+
+
 def test_in_place_operators_run_in_order() -> None:
     net = core.Net("in_place")
     net.Copy("x", "before")

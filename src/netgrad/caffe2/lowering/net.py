@@ -65,13 +65,13 @@ def lowered(
         for blob, value in zip(definition.output, results, strict=False):
             if value is not None:
                 values[blob] = value
-        owners += [_title(definition)] * (len(builder.operators) - len(owners))
+        owners += [title(definition)] * (len(builder.operators) - len(owners))
     written = dict.fromkeys(blob for definition in definitions for blob in definition.output)
     outputs = [blob for blob in (written if wanted is None else wanted) if blob in values]
     return Lowered(_model(builder, owners, types, given, outputs, values), tuple(given), tuple(outputs))
 
 
-def _title(definition: OperatorDef) -> str:
+def title(definition: OperatorDef) -> str:
     """What the nodes of an operator are called, so that what goes wrong in one is led back to it."""
     return f"{definition.type}({', '.join(definition.input)}) -> ({', '.join(definition.output)})"
 

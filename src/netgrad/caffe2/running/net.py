@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.definitions import to_operator
+from netgrad.caffe2.lowering.net import title
 from netgrad.caffe2.makers.types import is_operator, near_types
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
-from netgrad.caffe2.running.parts import partition
+from netgrad.caffe2.running.parts import Part, partition
 from netgrad.caffe2.running.turns import check_stopped, turn
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class CreatedNet:
     Attributes:
         definition: The net's message.
         parts: Its operators in parts.
+        failed_at: The index of the operator at which its last run has failed, if that is known.
     """
 
     def __init__(self, definition: NetDef, workspace: Workspace) -> None:
@@ -35,6 +37,7 @@ class CreatedNet:
         """
         self.definition = NetDef()
         self.definition.CopyFrom(definition)
+        self.failed_at: int | None = None
         self._workspace = workspace
         _check_declared(self.definition)
         operators = [_on_device(op, self.definition) for op in self.definition.op]
@@ -46,10 +49,17 @@ class CreatedNet:
 
     def run(self) -> bool:
         """Run it once; True, or an error."""
+        self.failed_at = None
+        before = 0
         for part in self.parts:
             check_stopped()
             with turn():
-                part.run(self._workspace)
+                try:
+                    part.run(self._workspace)
+                except Exception as error:
+                    self.failed_at = _place(part, before, error)
+                    raise
+            before += len(part.definitions)
         return True
 
     def benchmark(self, warmup: int, iterations: int, per_operator: bool) -> list[float]:
@@ -63,6 +73,18 @@ class CreatedNet:
                 part.run(self._workspace)  # compiled outside of the measurement
                 times.append(_mean_time(lambda part=part: part.run(self._workspace), iterations))
         return times
+
+
+def _place(part: Part, before: int, error: Exception) -> int | None:
+    """The index of the operator that an error speaks of."""
+    if len(part.definitions) == 1:
+        return before
+    text = str(error)
+    named = (
+        at for at, op in enumerate(part.definitions) if title(op) in text or str(to_operator(op)) in text
+    )
+    at = next(named, None)
+    return None if at is None else before + at
 
 
 def _mean_time(call: object, iterations: int) -> float:

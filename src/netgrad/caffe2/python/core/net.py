@@ -21,6 +21,7 @@ from netgrad.caffe2.python.core.operators import CreateOperator
 from netgrad.caffe2.python.core.python_operators import token_of
 from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, RemapFunction, remap_proto
 from netgrad.caffe2.python.core.ssa import get_op_ids_in_path, get_ssa
+from netgrad.caffe2.python.core.tracebacks import remember
 
 
 class Net:
@@ -169,6 +170,7 @@ class Net:
         elif isinstance(outputs, int):
             outputs = [self.NextName(prefix=op_type, output_id=at) for at in range(outputs)]
         op = CreateOperator(op_type, read, outputs, **kwargs)
+        remember(self.Name(), len(self._net.op))
         self._extend([op])
         written = tuple(BlobReference(name, self) for name in op.output)
         if not written:

@@ -1,5 +1,6 @@
 """Blobs and running nets: what scripts know as ``caffe2.python.workspace``."""
 
+from netgrad.caffe2.python.core.tracebacks import operator_tracebacks
 from netgrad.caffe2.python.native import C
 from netgrad.caffe2.python.scope import CurrentNameScope as GetNameScope
 from netgrad.caffe2.python.workspace.blobs import (
@@ -63,7 +64,6 @@ from netgrad.caffe2.python.workspace.nets import (
     StringifyBlobName,
     StringifyNetName,
     StringifyProto,
-    operator_tracebacks,
 )
 from netgrad.caffe2.python.workspace.predictor import Predictor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -18,15 +17,13 @@ from netgrad.caffe2.makers.types import registered_types
 from netgrad.caffe2.python.core.blob_reference import BlobReference
 from netgrad.caffe2.python.core.net import Net
 from netgrad.caffe2.python.core.plan import ExecutionStep, Plan
+from netgrad.caffe2.python.core.tracebacks import show
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import is_tensor, shape_of
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.net import CreatedNet
 from netgrad.caffe2.running.shapes import inferred
 from netgrad.caffe2.running.workspace import message_of
-
-operator_tracebacks: defaultdict[str, dict[int, Any]] = defaultdict(dict)
-"""Where operators were created: by net, then by index of the operator."""
 
 
 def StringifyProto(obj: Any) -> bytes:
@@ -103,7 +100,7 @@ def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
     net = current().net(StringifyNetName(name))
     try:
         for _ in range(num_iter):
-            net.run()
+            _run(net)
     except RunError as error:
         if not allow_fail:
             raise
@@ -112,13 +109,23 @@ def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
     return True
 
 
+def _run(net: CreatedNet) -> bool:
+    """Run a net; of an operator that fails it is printed where it was created."""
+    try:
+        return net.run()
+    except Exception:
+        if net.failed_at is not None:
+            show(net.definition.name, net.failed_at, sys.stderr)
+        raise
+
+
 def RunNetOnce(net: Any) -> bool:
     """Create a net, run it and forget it.
 
     Raises:
         RunError: It can't be created or run.
     """
-    return current().run(message_of(net, NetDef))
+    return _run(CreatedNet(message_of(net, NetDef), current()))
 
 
 def RunOperatorOnce(operator: Any) -> bool:
