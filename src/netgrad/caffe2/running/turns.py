@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from netgrad.caffe2.running.errors import RunError
 
-_turn = threading.RLock()
-_changed = threading.Condition(_turn)
+_gate = threading.Condition()  # guards the two that follow
+_line: deque[object] = deque()  # who wants the turn, in order
+_holder: list[int] = []  # the thread whose turn it is
 _waiting: set[int] = set()  # threads that have looked in vain since something has changed
 _joining: set[int] = set()  # threads that wait for others to end
 _PAUSE = 0.05  # seconds after which a thread that waits looks whether anybody is left to wake it
@@ -40,9 +42,31 @@ class StoppedError(RunError):
 
 @contextlib.contextmanager
 def turn() -> Iterator[None]:
-    """Nobody else runs a part inside the block, but while `wait_until` waits."""
-    with _turn:
+    """Nobody else runs a part inside the block, but while `wait_until` waits; first come, first served."""
+    own = threading.get_ident()
+    if _holder == [own]:  # a part within a part
         yield
+        return
+    with _gate:
+        _take_turn(own)
+    try:
+        yield
+    finally:
+        with _gate:
+            if _holder == [own]:  # not so if it was interrupted while it waited
+                _holder.clear()
+            _gate.notify_all()
+
+
+def _take_turn(own: int) -> None:
+    ticket = object()
+    _line.append(ticket)
+    try:
+        while _holder or _line[0] is not ticket:
+            _gate.wait()
+        _holder.append(own)
+    finally:
+        _line.remove(ticket)
 
 
 @contextlib.contextmanager
@@ -80,7 +104,8 @@ def check_stopped() -> None:
 def tell() -> None:
     """Something has changed that others may wait for; called within a turn."""
     _waiting.clear()
-    _changed.notify_all()
+    with _gate:
+        _gate.notify_all()
 
 
 def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -107,7 +132,11 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
             _waiting.add(own)
             if end is None and {thread.ident for thread in threading.enumerate()} <= _waiting | _joining:
                 raise RunError("it would wait forever, since nothing else is running")
-            _changed.wait(_PAUSE)
+            with _gate:
+                _holder.clear()
+                _gate.notify_all()
+                _gate.wait(_PAUSE)
+                _take_turn(own)
         return True
     finally:
         _waiting.discard(own)
