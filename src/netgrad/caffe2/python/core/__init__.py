@@ -11,6 +11,14 @@ from netgrad.caffe2.python.core.gradient import (
 )
 from netgrad.caffe2.python.core.net import Net
 from netgrad.caffe2.python.core.operators import CreateOperator, IsOperator, IsOperatorWithEngine
+from netgrad.caffe2.python.core.placement import (
+    InferBlobDevices,
+    InferOpBlobDevices,
+    InferOpBlobDevicesAsDict,
+    clone_and_bind_net,
+    copy_func_between_devices,
+    device_equal,
+)
 from netgrad.caffe2.python.core.plan import (
     ExecutionStep,
     Plan,
@@ -62,6 +70,9 @@ __all__ = [
     "GlobalInit",
     "GradientRegistry",
     "GradientSlice",
+    "InferBlobDevices",
+    "InferOpBlobDevices",
+    "InferOpBlobDevicesAsDict",
     "IsGPUDeviceType",
     "IsOperator",
     "IsOperatorWithEngine",
@@ -75,7 +86,10 @@ __all__ = [
     "SetGlobalEnginePref",
     "SetOpEnginePref",
     "SetPerOpEnginePref",
+    "clone_and_bind_net",
     "control_op_remap",
+    "copy_func_between_devices",
+    "device_equal",
     "device_option_equal",
     "execution_step",
     "get_op_ids_in_path",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import ExecutionStep as ExecutionStepMessage
-from netgrad.caffe2.caffe2_pb2 import PlanDef
+from netgrad.caffe2.caffe2_pb2 import NetDef, PlanDef
 from netgrad.caffe2.python.core.blob_reference import BlobReference, ScopedName
 from netgrad.caffe2.python.core.net import Net
 from netgrad.caffe2.python.core.net_names import unique_net_name
@@ -35,6 +35,41 @@ class ExecutionStep:
                 self.AddNet(net)
         if num_iter is not None:
             self._step.num_iter = num_iter
+
+    @staticmethod
+    def create_from_proto(
+        step_proto: ExecutionStepMessage, net_obj_dict: dict[str, Net], net_proto_dict: Mapping[str, NetDef]
+    ) -> ExecutionStep:
+        """A step from its message.
+
+        Args:
+            step_proto: The message.
+            net_obj_dict: Nets by name; those that are made are added.
+            net_proto_dict: Messages of nets by name.
+
+        Raises:
+            AssertionError: It has neither nets nor steps, or both; or a net isn't there.
+        """
+        assert isinstance(step_proto, ExecutionStepMessage), f"a message of a step, not {step_proto!r}"
+        assert bool(step_proto.network) != bool(step_proto.substep), "a step holds nets or steps"
+        for name in step_proto.network:
+            if name not in net_obj_dict:
+                assert name in net_proto_dict, f"step {step_proto.name} runs net {name}, which is not there"
+                net_obj_dict[name] = Net(net_proto_dict[name])
+        parts: list[Any] = [net_obj_dict[name] for name in step_proto.network] or [
+            ExecutionStep.create_from_proto(substep, net_obj_dict, net_proto_dict)
+            for substep in step_proto.substep
+        ]
+        step = ExecutionStep(step_proto.name)
+        for part in parts:
+            if isinstance(part, Net):
+                step.AddNet(part)
+            else:
+                step.AddSubstep(part)
+        for field, value in step_proto.ListFields():
+            if field.name not in ("name", "network", "substep"):
+                setattr(step._step, field.name, value)
+        return step
 
     def Name(self) -> str:
         """The step's name."""
@@ -155,6 +190,26 @@ class Plan:
         if isinstance(name_or_step, ExecutionStep):
             self._plan.name = name_or_step.Name()
             self.AddStep(name_or_step)
+
+    @staticmethod
+    def create_from_proto(plan_proto: PlanDef) -> Plan:
+        """A plan from its message. Its nets get names that are unique in the process.
+
+        Raises:
+            AssertionError: Two of its nets have one name, or a step runs a net that isn't there.
+        """
+        assert isinstance(plan_proto, PlanDef), f"a message of a plan, not {plan_proto!r}"
+        plan = Plan(plan_proto.name)
+        plan._plan.CopyFrom(plan_proto)
+        del plan._plan.network[:], plan._plan.execution_step[:]
+        messages: dict[str, NetDef] = {}
+        for net in plan_proto.network:
+            assert net.name not in messages, f"plan {plan_proto.name} has two nets of the name {net.name}"
+            messages[net.name] = net
+        made: dict[str, Net] = {}
+        for step in plan_proto.execution_step:
+            plan.AddStep(ExecutionStep.create_from_proto(step, made, messages))
+        return plan
 
     def __str__(self) -> str:
         return self._plan.name

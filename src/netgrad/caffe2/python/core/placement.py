@@ -1,0 +1,91 @@
+"""On which devices blobs lie, copies between devices, and nets bound to other blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from netgrad.caffe2.caffe2_pb2 import CPU, DeviceOption, OperatorDef
+from netgrad.caffe2.python import scope
+from netgrad.caffe2.python.core.device import IsGPUDeviceType
+from netgrad.caffe2.python.core.net import Net
+from netgrad.caffe2.python.core.ssa import get_ssa, get_undefined_blobs
+
+
+def InferBlobDevices(net: Net) -> dict[str, DeviceOption]:
+    """For each blob that a net writes the device option of the operator that writes it last."""
+    return {name: op.device_option for op in net.Proto().op for name in op.output}
+
+
+def InferOpBlobDevices(op: OperatorDef) -> tuple[list[DeviceOption], list[DeviceOption]]:
+    """The devices of an operator's inputs and outputs: its own, except at copies between devices."""
+    cpu, own = DeviceOption(device_type=CPU), op.device_option
+    reads = cpu if op.type == "CopyCPUToGPU" else own
+    writes = cpu if op.type == "CopyGPUToCPU" else own
+    return [reads] * len(op.input), [writes] * len(op.output)
+
+
+def InferOpBlobDevicesAsDict(op: OperatorDef) -> tuple[dict[str, DeviceOption], dict[str, DeviceOption]]:
+    """`InferOpBlobDevices` by the names of inputs and of outputs."""
+    reads, writes = InferOpBlobDevices(op)
+    return dict(zip(op.input, reads, strict=True)), dict(zip(op.output, writes, strict=True))
+
+
+def device_equal(src: DeviceOption, dst: DeviceOption) -> bool:
+    """Whether two options have the same device type and index."""
+    return bool(src.device_type == dst.device_type and src.device_id == dst.device_id)
+
+
+def copy_func_between_devices(src: DeviceOption, dst: DeviceOption) -> Callable[..., Any] | None:
+    """A function that adds a copy from one device to another: of a net and the arguments of the operator.
+
+    Returns:
+        The function, or None if nothing has to be copied.
+
+    Raises:
+        ValueError: A device is neither a processor nor a graphics processor.
+    """
+    from_gpu, to_gpu = IsGPUDeviceType(src.device_type), IsGPUDeviceType(dst.device_type)
+    if (not from_gpu and src.device_type != CPU) or (not to_gpu and dst.device_type != CPU):
+        raise ValueError(f"Non-supported devices: {src} and {dst}")
+    if not from_gpu and not to_gpu:
+        return None
+    if from_gpu and to_gpu and src.device_id == dst.device_id:
+        return None
+    type_ = "Copy" if from_gpu and to_gpu else "CopyGPUToCPU" if from_gpu else "CopyCPUToGPU"
+
+    def add(net: Net, *args: Any, **kwargs: Any) -> Any:
+        with scope.DeviceScope(dst if to_gpu else src):
+            return getattr(net, type_)(*args, **kwargs)
+
+    return add
+
+
+def clone_and_bind_net(
+    net: Net,
+    name: str,
+    prefix: str,
+    blob_remap: Mapping[Any, Any] | None = None,
+    inputs: Any = None,
+    keep_schema: bool = True,
+) -> Net:
+    """A copy of a net whose own blobs have a prefix; those that it reads from outside keep their names.
+
+    Args:
+        net: The net.
+        name: Name of the copy.
+        prefix: What its own blobs get in front.
+        blob_remap: Other names for some blobs.
+        inputs: A record whose blobs it reads instead of its own input record's; nets here have no records.
+        keep_schema: Whether the copy has the records of the net.
+
+    Raises:
+        NotImplementedError: ``inputs`` is given.
+    """
+    if inputs is not None:
+        raise NotImplementedError("nets have no input records: give the names of the blobs in blob_remap")
+    ssa, versions = get_ssa(net)
+    outside = get_undefined_blobs(ssa)
+    renames = {blob: blob if blob in outside else prefix + blob for blob in versions}
+    renames.update({str(old): str(new) for old, new in (blob_remap or {}).items()})
+    return net.Clone(name, renames, keep_schema=keep_schema)
