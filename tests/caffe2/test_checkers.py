@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,44 @@ from hypothesis import given, settings
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.python import core, device_checker, gradient_checker, workspace
 from netgrad.caffe2.python import hypothesis_test_util as hu
+
+settings.load_profile("default")  # the helpers have loaded their own, which is not for the tests here
+
+PROGRAM = """
+import unittest
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import assume, given
+from caffe2.python import core, workspace
+import caffe2.python.hypothesis_test_util as hu
+import caffe2.python.serialized_test.serialized_test_util as serial
+
+
+class TestProgram(serial.SerializedTestCase):
+    @serial.given(X=hu.tensor(max_dim=3, max_value=3), alpha=st.floats(0.1, 0.9), **hu.gcs)
+    def test_leaky(self, X, alpha, gc, dc):
+        X += 0.1 * np.sign(X) + 0.05
+        assume((abs(X) > 0.02).all())
+        op = core.CreateOperator("LeakyRelu", ["X"], ["Y"], alpha=alpha)
+        self.assertDeviceChecks(dc, op, [X], [0])
+        self.assertGradientChecks(gc, op, [X], 0, [0], stepsize=0.01)
+        self.assertReferenceChecks(gc, op, [X], lambda X: [np.where(X > 0, X, alpha * X)])
+
+    def test_workspace(self):
+        self.assertEqual(workspace.Blobs(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+def test_a_test_program_runs_unmodified(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "netgrad.caffe2", str(tmp_path / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Ran 2 tests" in done.stderr
 
 
 def _normal(*shape: int) -> np.ndarray[Any, Any]:

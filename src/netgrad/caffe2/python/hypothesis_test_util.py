@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,19 @@ from netgrad.caffe2.python import core, workspace
 from netgrad.caffe2.python.device_checker import DeviceChecker
 from netgrad.caffe2.python.gradient_checker import GradientChecker, _check_inferred
 from netgrad.caffe2.python.test_util import TestCase
+
+# As in the original, importing this module settles how many inputs are drawn, and that they are the same each
+# time; and there is no deadline, as the first run of an operator compiles it.
+for _profile, _examples in (("dev", 10), ("debug", 50), ("sandcastle", 50)):
+    hypothesis.settings.register_profile(
+        _profile,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        max_examples=_examples,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+hypothesis.settings.load_profile(os.getenv("CAFFE2_HYPOTHESIS_PROFILE", "dev"))
 
 Devices = Mapping[str, DeviceOption]
 

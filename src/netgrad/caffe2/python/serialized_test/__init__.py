@@ -1,0 +1,1 @@
+"""Test programs that the original ran on recorded inputs."""
