@@ -255,6 +255,22 @@ def test_batches_of_other_sizes_reuse_the_model() -> None:
     assert part.compiled == 1
 
 
+def test_operators_that_need_shapes_of_computed_values() -> None:
+    """The number of slopes is known only after Unique has run."""
+    net = core.Net("slopes")
+    rows, _ = net.Unique("i", ["rows", "places"])
+    net.PRelu(["x", net.Gather(["w", rows], "slopes")], "y")
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+    w = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    workspace.FeedBlob("x", x)
+    workspace.FeedBlob("w", w)
+    for indices in ([3, 0, 1, 0], [2, 3, 2, 0]):
+        workspace.FeedBlob("i", np.array(indices, np.int64))
+        workspace.RunNetOnce(net)
+        slopes = w[sorted(set(indices))][:, None]
+        np.testing.assert_allclose(workspace.FetchBlob("y"), np.where(x > 0, x, x * slopes), rtol=1e-6)
+
+
 def test_toy_regression() -> None:
     """The tutorial: y = w x + b with noise, learned by WeightedSum steps under a falling rate."""
     init = core.Net("toy_init")

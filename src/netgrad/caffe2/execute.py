@@ -12,13 +12,25 @@ from onnxruntime import OrtValue
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
 from netgrad.caffe2.lowering.net import Lowered, lowered
-from netgrad.core import InvalidArgumentError
+from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 from netgrad.onnx.view import TensorInfo
 from netgrad.runtime.session import Session
 from netgrad.runtime.values import share_as_value
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 _Types = Mapping[str, "tuple[ir.DataType, tuple[int, ...]]"]
+
+_MODELS = 64  # compiled ones that are kept, for nets that need a model for each shape
+
+
+class ShapeOfValuesError(UnsupportedOperatorError):
+    """An operator needs to know a shape that only running the operators before it tells.
+
+    Cause: for example a gathering by what ``Unique`` has found, in front of an operator whose form in ONNX
+    depends on the number of rows.
+
+    What to do: run the operators before it on their own, as workspaces do.
+    """
 
 
 class Program:
@@ -105,11 +117,16 @@ class Program:
         if key not in self._compiled:
             try:
                 net = lowered(self._definitions, _infos(types, static=self._fixed_shapes), self._wanted)
-            except StaticShapeNeededError:
+            except StaticShapeNeededError as error:
                 if self._fixed_shapes:
-                    raise
+                    raise ShapeOfValuesError(
+                        f"{error} can't be compiled with the operators before it: it needs to know the shape "
+                        "of what it reads, which depends on values that they compute"
+                    ) from error
                 self._fixed_shapes = True
                 return self._session(types)
+            if len(self._compiled) >= _MODELS:
+                self._compiled.pop(next(iter(self._compiled)))
             self._compiled[key] = net, Session(net.model) if net.outputs else None
         return self._compiled[key]
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
-from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.context import Context, StaticShapeNeededError
 from netgrad.caffe2.lowering.registry import lower
 from netgrad.core import Operator
 from netgrad.onnx.builder import Builder, Value
@@ -61,7 +61,10 @@ def lowered(
             if blob not in values:
                 given[blob] = f"in:{len(given)}"
                 values[blob] = builder.value(given[blob], types[blob].plain)
-        results = lower(Context(definition, builder), [values[blob] for blob in definition.input])
+        try:
+            results = lower(Context(definition, builder), [values[blob] for blob in definition.input])
+        except StaticShapeNeededError as error:
+            raise StaticShapeNeededError(title(definition)) from error
         for blob, value in zip(definition.output, results, strict=False):
             if value is not None:
                 values[blob] = value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
-from netgrad.caffe2.execute import Program
+from netgrad.caffe2.execute import Program, ShapeOfValuesError
 from netgrad.caffe2.running.blob import is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.errors import RunError
@@ -30,6 +30,7 @@ class LoweredPart:
         self._program = _program(self.definitions)
         self._reads = self._program.reads()
         self._one_by_one: list[Part] | None = None
+        self._shapes_of_values = False  # whether some operator needs a shape that only running tells
 
     @property
     def compiled(self) -> int:
@@ -43,11 +44,17 @@ class LoweredPart:
             RunError: A blob is missing or holds nothing, or the operators can't run.
         """
         values = {blob: workspace.value(blob, self._reader(blob)) for blob in self._reads}
-        if not all(is_tensor(value) for value in values.values()):
+        if self._shapes_of_values or not all(is_tensor(value) for value in values.values()):
             self._run_one_by_one(workspace)
             return
         try:
             results = self._program.run_values(values)
+        except ShapeOfValuesError as error:
+            if len(self.definitions) == 1:
+                raise RunError(str(error)) from error
+            self._shapes_of_values = True
+            self._run_one_by_one(workspace)
+            return
         except NetgradError as error:
             raise RunError(str(error)) from error
         for blob, value in results.items():
@@ -57,7 +64,7 @@ class LoweredPart:
         return next(definition for definition in self.definitions if blob in definition.input)
 
     def _run_one_by_one(self, workspace: Workspace) -> None:
-        """Each operator for itself, since some of them read texts, which ONNX Runtime isn't given."""
+        """Each operator for itself: some read texts, which ONNX Runtime isn't given, or need shapes."""
         if len(self.definitions) > 1:
             self._one_by_one = self._one_by_one or [LoweredPart([one]) for one in self.definitions]
             for part in self._one_by_one:
