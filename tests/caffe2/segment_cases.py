@@ -132,10 +132,30 @@ BY_IDS = [
 ]
 
 BY_LENGTHS = [
+    *(
+        Case(
+            f"{sparse}Lengths{kind}Gradient(dy,n)->(y)",
+            {"dy": normal(4, 2), "n": LENGTHS},
+            lambda g, mean=kind == "Mean": {
+                "y": np.repeat(g["dy"] / (np.maximum(g["n"], 1)[:, None] if mean else 1), g["n"], axis=0)
+            },
+            (),
+        )
+        for sparse in ("", "Sparse")
+        for kind in ("Sum", "Mean")  # what early makers wrote, and saved nets still have
+    ),
     Case("LengthsSum(x,n)->(y)", {"x": normal(6, 2), "n": LENGTHS}, lambda g: by_lengths(g, g["x"], total)),
     Case("LengthsSum(x,n)->(y)", {"x": normal(6), "n": LENGTHS}, lambda g: by_lengths(g, g["x"], total)),
     Case(
         "LengthsMean(x,n)->(y)", {"x": normal(6, 2), "n": LENGTHS}, lambda g: by_lengths(g, g["x"], average)
+    ),
+    *(
+        Case(
+            f"Lengths{kind}(x,n)->(y)",
+            {"x": normal(14, 3), "n": np.array([9, 0, 5], np.int64)},
+            lambda g, reduce=reduce: by_lengths(g, g["x"], reduce),
+        )
+        for kind, reduce in {"Sum": total, "Mean": average}.items()
     ),
     Case(
         "LengthsMax(x,n)->(y)",

@@ -149,6 +149,29 @@ def test_every_lowering_has_a_row() -> None:
     assert excused <= forward
 
 
+# Gradient operators without a row, and that no maker writes for one, and why.
+WITHOUT_GRADIENT_ROW = {
+    "the same as another type": {
+        f"{type_}Gradient"
+        for type_ in WITHOUT_ROW["the same as another type"]
+        if f"{type_}Gradient" in LOWERINGS
+    },
+    "forward operators": {"NegateGradient", "StopGradient", "ZeroGradient"},
+}
+
+
+def test_every_gradient_lowering_has_a_row() -> None:
+    written = {op.type for case in CASES for op in net(case.net).op} | {
+        op.type
+        for case in CASES
+        if case.wrt
+        for op in caffe2.differentiate(net(case.net).op, {case.of: None}, overwritten="keep")[0]
+    }
+    excused = set().union(*WITHOUT_GRADIENT_ROW.values())
+    assert {type_ for type_ in LOWERINGS if type_.endswith("Gradient")} - written - excused == set()
+    assert excused <= set(LOWERINGS)
+
+
 @pytest.mark.parametrize(
     ("fill", "low", "high", "mean", "deviation"),
     [
