@@ -103,6 +103,43 @@ NETS = {
         op("Mul", ["y", "w"], ["y2"]),
         op("Sum", ["y", "y2"], ["o"]),
     ],
+    "if in a net of a do": [
+        SCOPE,
+        do([op("CreateScope", [], ["is"]),
+            op("If", ["in_c", "in_x", "in_w", "is"], ["in_y", "is"],
+               then_net=NetDef(op=[do([op("Mul", ["in_in_x", "in_in_w"], ["in_in_y"])],
+                                      ["in_x", "in_w"], ["in_y"], "is")]),
+               else_net=NetDef(op=[do([op("Negative", ["in_in_x"], ["in_in_y"])],
+                                      ["in_x"], ["in_y"], "is")])),
+            op("Mul", ["in_y", "in_x"], ["in_z"])],
+           ["c", "x", "w"], ["z"], "s"),
+    ],
+    "if in a net of an if": [
+        op("If", ["c", "x", "w"], ["y"],
+           then_net=NetDef(op=[op("If", ["c", "x", "w"], ["y"],
+                                  then_net=NetDef(op=[op("Mul", ["x", "w"], ["y"])]),
+                                  else_net=NetDef(op=[op("Sub", ["x", "w"], ["y"])]))]),
+           else_net=NetDef(op=[op("Sum", ["x", "w"], ["y"])])),
+    ],
+    "two ifs on the same blobs": [
+        op("If", ["c", "x", "w"], ["y"],
+           then_net=NetDef(op=[op("Mul", ["x", "w"], ["y"])]),
+           else_net=NetDef(op=[op("Tanh", ["x"], ["y"])])),
+        op("If", ["c", "x", "w"], ["z"],
+           then_net=NetDef(op=[op("Sub", ["x", "w"], ["z"])]),
+           else_net=NetDef(op=[op("Mul", ["w", "w"], ["z"])])),
+        op("Mul", ["y", "z"], ["o"]),
+    ],
+    "while in a net of an if": [
+        SCOPE,
+        op("Copy", ["x"], ["y"]),
+        op("ConstantFill", [], ["i"], shape=[1], value=0.0),
+        op("ConstantFill", [], ["k"], shape=[1], value=0, dtype=core.DataType.BOOL),
+        op("If", ["c", "k", "y", "w", "i", "s"], ["y", "i", "k", "s"], then_net=NetDef(op=[
+            op("While", ["k", "y", "w", "i", "s"], ["y", "i", "k", "s"], loop_net=NetDef(op=[STEP]),
+               cond_net=NetDef(op=[*COUNT, op("ConstantFill", [], ["n"], shape=[1], value=3.0),
+                                   op("LE", ["i", "n"], ["k"])]))])),
+    ],
 }  # fmt: skip
 
 
