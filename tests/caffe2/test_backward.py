@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netgrad.caffe2.backward import differentiate
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, OperatorDef
+from netgrad.caffe2.python import core
 
 
 def test_gradient_operators_are_marked_and_carry_arguments_engine_and_device() -> None:
@@ -34,3 +35,9 @@ def test_an_operator_in_place_reads_its_own_output() -> None:
     operators, _ = differentiate(forward, ["y"])
     assert [op.type for op in operators] == ["ConstantFill", "ReluGradient", "FCGradient"]
     assert list(operators[1].input) == ["y", "y_autogen_grad"]
+
+
+def test_a_maker_that_ends_gradients_silently_can_be_asked_by_itself() -> None:
+    for outputs in (["x"], ["y"]):
+        op = core.CreateOperator("StopGradient", ["x"], outputs)
+        assert core.GradientRegistry.GetGradientForOp(op, ["g"]) == ([], [None])

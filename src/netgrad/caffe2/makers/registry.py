@@ -169,6 +169,8 @@ class Makers:
         Raises:
             Refusal: The maker can't differentiate the operator as it stands.
         """
+        if ENTRIES[op.type].silent:
+            return [], [None] * len(op.inputs)
         nets = ENTRIES[op.type].nets
         if nets is not None:
             return nets(op, grads, self)
