@@ -271,6 +271,24 @@ def test_operators_that_need_shapes_of_computed_values() -> None:
         np.testing.assert_allclose(workspace.FetchBlob("y"), np.where(x > 0, x, x * slopes), rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+def test_draws_repeat_with_a_seed_only(seed: int | None) -> None:
+    options = {} if seed is None else {"random_seed": seed}
+    draw = core.CreateOperator("UniformFill", [], "x", shape=[20], **options)
+    drawn = []
+    for _ in range(2):
+        workspace.RunOperatorOnce(draw)
+        drawn.append(workspace.FetchBlob("x"))
+    assert np.array_equal(*drawn) == (seed is not None)
+    net = core.Net("draws")  # a net that is kept goes on with its numbers
+    net.UniformFill([], "x", shape=[20], **options)
+    workspace.CreateNet(net)
+    for _ in range(2):
+        workspace.RunNet(net)
+        drawn.append(workspace.FetchBlob("x"))
+    assert not np.array_equal(*drawn[2:])
+
+
 def test_toy_regression() -> None:
     """The tutorial: y = w x + b with noise, learned by WeightedSum steps under a falling rate."""
     init = core.Net("toy_init")
