@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import lines, maker
 from netgrad.core import Gradient, Operator
 
@@ -18,9 +19,6 @@ lines(
         "SumElements": "SumElementsGradient(I0,G0)->(D0)",
         "RowwiseMax": "RowwiseMaxGradient(I0,O0,G0)->(D0)",
         "ColwiseMax": "ColwiseMaxGradient(I0,O0,G0)->(D0)",
-        "ReduceFrontWeightedSum": (
-            'Shape(I0)->("_"O0"_dims"); ReduceFrontWeightedSumGradient(I1,G0,"_"O0"_dims")->(D0)'
-        ),
     }
 )
 
@@ -35,3 +33,10 @@ def _sum_of_one_end(op: Operator, grads: Sequence[Gradient | None]) -> str:
 def _maximum_of_one_end(op: Operator, grads: Sequence[Gradient | None]) -> str:
     reads = "G0,I0,O0,I1" if len(op.inputs) > 1 else "G0,I0,O0"
     return f"{op.type}Gradient({reads})->(D0)"
+
+
+@maker("ReduceFrontWeightedSum")
+def _weighted_sum_of_front(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    if op.attributes.get("grad_on_weights", 0):
+        raise Refusal("ReduceFrontWeightedSum has no gradient by its weights (grad_on_weights=1)")
+    return 'Shape(I0)->("_"O0"_dims"); ReduceFrontWeightedSumGradient(I1,G0,"_"O0"_dims")->(D0)'
