@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format docs bench size corpus sweep parity random clean
+.PHONY: demo test lint format docs bench size corpus sweep parity parity-random random clean
 
 # The stamp is renewed when the dependencies change.
 $(VENV)/dev: pyproject.toml
@@ -48,6 +48,11 @@ sweep: $(VENV)/dev
 parity: $(VENV)/dev
 	$(PIP) install 'torch==2.13.0'
 	$(BIN)/pytest tests/parity
+
+# Random graphs against PyTorch's autograd; the record says which were tried.
+parity-random: $(VENV)/dev
+	$(PIP) install 'torch==2.13.0'
+	$(BIN)/python -m tests.parity.random_graphs --graphs 2000 --seed 0 --record benchmarks/results/random_graphs_pytorch.json
 
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.
 corpus: $(VENV)/dev

@@ -141,7 +141,8 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "Selu": lambda x: np.float32(1.050701) * np.where(x > 0, x, np.float32(1.6732632) * np.expm1(x)),
     "LeakyRelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
     "ThresholdedRelu": lambda x: np.where(x > 1, x, 0),
-    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "HardSigmoid": lambda x: np.clip(np.float32(0.2) * x + 0.5, 0, 1),
+    "HardSwish": lambda x: x * np.clip(np.float32(1 / 6) * x + 0.5, 0, 1),
     "Swish": lambda x: x / (1 + np.exp(-x)),
     "Gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
 }

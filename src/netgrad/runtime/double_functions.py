@@ -172,9 +172,9 @@ def _thresholded_relu(w: Writer, node: ir.Node) -> ir.Value:
 
 
 def _hard_swish(w: Writer, node: ir.Node) -> ir.Value:
-    """Y = X min(max(X / 6 + 1/2, 0), 1)."""
+    """Y = X min(max(a X + 1/2, 0), 1), where the standard's definition has the float32 next to 1/6 as a."""
     x = _input(node)
-    gate = w.op("Add", w.op("Div", x, w.constant(6.0)), w.constant(0.5))
+    gate = w.op("Add", _scaled(w, x, float(np.float32(1 / 6))), w.constant(0.5))
     return w.op("Mul", x, w.op("Clip", gate, w.constant(0.0), w.constant(1.0)))
 
 

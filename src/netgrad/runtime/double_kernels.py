@@ -109,7 +109,8 @@ def _max_unpool(writer: Writer, node: ir.Node) -> ir.Value | None:
 
 def _hard_sigmoid(writer: Writer, node: ir.Node) -> ir.Value:
     """Y = min(max(a X + b, 0), 1)."""
-    scaled = writer.op("Mul", node.inputs[0], writer.constant(float(writer.attribute("alpha", 0.2))))
+    alpha = float(writer.attribute("alpha", np.float32(0.2)))
+    scaled = writer.op("Mul", node.inputs[0], writer.constant(alpha))
     moved = writer.op("Add", scaled, writer.constant(float(writer.attribute("beta", 0.5))))
     return writer.op("Clip", moved, writer.constant(0.0), writer.constant(1.0))
 

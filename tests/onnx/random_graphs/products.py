@@ -19,7 +19,7 @@ def matmul(g: Writer) -> None:
     if b is None or g.chance(0.4):
         columns = g.number(1, 5)
         b = g.choose(g.weight(k), g.weight(k, columns), g.weight(*a.shape[:-2], k, columns))
-    shape = np.matmul(np.empty(a.shape), np.empty(b.shape)).shape
+    shape = np.matmul(np.zeros(a.shape), np.zeros(b.shape)).shape
     g.keep(g.emit("MatMul", a, b), shape, k * a.bound * b.bound)
 
 

@@ -77,7 +77,8 @@ def in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _narrow(message: Message) -> None:
     if isinstance(message, onnx.TensorProto) and message.data_type == onnx.TensorProto.DOUBLE:
-        array = numpy_helper.to_array(message).astype(np.float32)
+        with np.errstate(over="ignore"):  # float64's largest number stands for infinity
+            array = numpy_helper.to_array(message).astype(np.float32)
         message.CopyFrom(numpy_helper.from_array(array, message.name))
     if isinstance(message, onnx.TypeProto.Tensor) and message.elem_type == onnx.TensorProto.DOUBLE:
         message.elem_type = onnx.TensorProto.FLOAT

@@ -114,13 +114,15 @@ def hard_sigmoid(op: RuleContext, dy: Value) -> Value:
 
 @rule("HardSwish")
 def hard_swish(op: RuleContext, dy: Value) -> Value:
-    """Y = X h(X) with h(X) = min(max(X/6 + 1/2, 0), 1); dX = dY (h(X) + X/6 where |X| < 3).
+    """Y = X h(X) with h(X) = min(max(a X + 1/2, 0), 1); dX = dY (h(X) + a X where |X| < 3).
 
+    The standard defines Y by a HardSigmoid, so that a is the float32 next to 1/6, for float64 too.
     Kink: 0 at X = -3 and 1 at X = 3.
     """
-    h = op.emit("HardSigmoid", op.input, alpha=1.0 / 6.0, beta=0.5)
+    a = float(np.float32(1 / 6))
+    h = op.emit("HardSigmoid", op.input, alpha=a, beta=0.5)
     inside = op.emit("Abs", op.input) < 3
-    return dy * (h + op.masked(inside, op.input) / 6)
+    return dy * (h + op.masked(inside, op.input) * a)
 
 
 # ---- exponential branches ----------------------------------------------------------------------------

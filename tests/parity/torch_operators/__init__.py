@@ -1,0 +1,1 @@
+"""What ONNX operators compute, written with PyTorch: a function for each, in one table."""
