@@ -10,9 +10,9 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[2] / "examples" / "caffe2"
 
 
-def _run(script: str, *arguments: str) -> str:
+def _run(script: str, *arguments: str, folder: Path | None = None) -> str:
     command = [sys.executable, "-m", "netgrad.caffe2", str(EXAMPLES / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -27,3 +27,15 @@ def test_lenet_learns_the_digits() -> None:
     held_out = re.findall(r"held out (\S+)", _run("digits_lenet.py", "5"))
     assert len(held_out) == 5
     assert float(held_out[-1]) > 0.93
+
+
+def test_a_sparse_model_learns_its_table() -> None:
+    losses = re.findall(r"loss (\S+)", _run("sparse_embedding.py"))
+    assert float(losses[-1]) < 0.1
+
+
+def test_a_pretrained_pair_predicts(tmp_path: Path) -> None:
+    found = re.search(r"sum: (\S+)", _run("pretrained.py", folder=tmp_path))
+    assert found
+    assert abs(float(found[1]) - 1) < 1e-5
+    assert (tmp_path / "tiny_predict_net.pb").is_file()
