@@ -1,4 +1,4 @@
-"""A sparse model: bags of words are looked up in a table, summed, and scored; Adagrad touches only their rows.
+"""A sparse model: bags of words are looked up in a table and summed; Adagrad touches only their rows.
 
 python -m netgrad.caffe2 examples/caffe2/sparse_embedding.py
 """
