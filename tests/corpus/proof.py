@@ -235,7 +235,7 @@ def _closely(objective: Objective, direction: Arrays, target: float) -> Estimate
 
     rounding = float(np.finfo(np.float64).eps) * objective.magnitude
     estimates = [derivative(function, rounding=rounding, target=target, largest=2.0**-18)]
-    for step in (2.0**-24, 2.0**-27, 2.0**-30):
+    for step in (2.0**-k for k in (24, 27, 30, 33, 36, 39)):
         wide, narrow = ((function(h) - function(-h)) / (2 * h) for h in (step, step / 2))
         error = abs(wide - narrow) + 16 * rounding / step
         estimates.append(replace(estimates[0], value=narrow, error=error, step=step))
