@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import TensorProto, helper, parser
 
 from netgrad import run
 from netgrad.core.errors import UnsupportedOperatorError
@@ -112,3 +112,28 @@ def test_what_is_not_understood_is_refused(body: str, names: list[str]) -> None:
         grad(_model(body, initializers="int64[2] sizes = {4, 5}"), wrt=["x"], of="y")
     for name in names:
         assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["RoiAlign", "MaxRoiPool"])
+def test_images_of_unknown_rank_have_four_dims(kind: str) -> None:
+    """The regions' bins of Y are the whole derivative: of a mean or a maximum of X it is 1 in all."""
+    align = kind == "RoiAlign"
+    attributes = {"output_height": 2, "output_width": 2} if align else {"pooled_shape": [2, 2]}
+    node = helper.make_node(kind, ["x", "rois", "batch"][: 3 if align else 2], ["y"], **attributes)
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("rois", TensorProto.FLOAT, [1, 4 if align else 5]),
+    ]
+    feeds = {
+        "x": np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32),
+        "rois": np.array([[0.5, 0.6, 4.2, 4.7]] if align else [[0, 0, 0, 4, 4]], np.float32),
+    }
+    if align:
+        inputs.append(helper.make_tensor_value_info("batch", TensorProto.INT64, [1]))
+        feeds["batch"] = np.array([0])
+    graph = helper.make_graph(
+        [node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    found = run(grad(model, wrt=["x"]), feeds)["x_grad"]
+    np.testing.assert_allclose(found.sum(axis=(0, 2, 3)), [4, 4], rtol=1e-6)

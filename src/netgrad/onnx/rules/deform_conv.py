@@ -79,6 +79,7 @@ class _Parts:
         given, self._groups = op.attribute("kernel_shape"), b.ints([op.attribute("group")])
         self._op, self.dtype = op, dtype
         self._offset_groups = int(op.attribute("offset_group"))
+        b.assume_shape(op.input, (None,) * 4)
         self.pixels = Pixels(op.input, self._offset_groups)
         self.kernel = [b.ints([given[axis]]) if given else length(b, w, 2 + axis) for axis in range(2)]
         self.windows = [length(b, offset, 2 + axis) for axis in range(2)]

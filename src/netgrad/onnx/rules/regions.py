@@ -49,6 +49,7 @@ def roi_align(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None, N
     b, x, mode = op.builder, op.input, op.attribute("mode")
     if mode not in ("avg", "max"):
         raise op.refuse(f"its mode is {mode!r}")
+    _are_images(b, x, dy)
     dtype, pixels = working_type(op.floating(dy)), Pixels(x)
     samples = [Samples(op, axis, dtype) for axis in (0, 1)]
     taps = bin_taps(op, samples, average=mode == "avg")
@@ -72,6 +73,12 @@ def roi_align(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None, N
         dweights = b.reshape_like(b.reduce_sum(read * seeds, [3]), taps.weights)
         drois = _by_region(op, samples, [dweights * slopes for slopes in taps.slopes])
     return dx, drois, None
+
+
+def _are_images(b: Builder, *values: Value) -> None:
+    """Values of four dims by the operator's definition, whatever inference knows."""
+    for value in values:
+        b.assume_shape(value, (None,) * 4)
 
 
 def _per_bin(b: Builder, rois: Value, samples: Sequence[Samples]) -> Value:
@@ -129,6 +136,7 @@ def max_roi_pool(op: RuleContext, dy: Value) -> tuple[Value, None]:
     """
     b, ((x, _), y) = op.builder, op.comparable()
     assert x is not None, "the input is required"
+    _are_images(b, op.input, x, y, dy)
     pixels = Pixels(x)
     rois = b.cast(op.required(1), ir.DataType.FLOAT)
     bounds = [_bounds(op, rois, axis) for axis in (0, 1)]
