@@ -15,12 +15,12 @@ from netgrad.caffe2.python.core.blob_reference import (
     ScopedName,
     references,
 )
+from netgrad.caffe2.python.core.copies import cloned, part_of
 from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
 from netgrad.caffe2.python.core.operators import CreateOperator
 from netgrad.caffe2.python.core.python_operators import token_of
-from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, RemapFunction, remap_proto
-from netgrad.caffe2.python.core.ssa import get_op_ids_in_path, get_ssa
+from netgrad.caffe2.python.core.remap import RemapFunction
 from netgrad.caffe2.python.core.tracebacks import remember
 
 
@@ -256,33 +256,7 @@ class Net:
             keep_schema: Whether the records of inputs and outputs go with it; nets here have none.
             update_external_list: Whether external inputs and outputs that no operator of the copy uses go.
         """
-        renames = {str(old): str(new) for old, new in (blob_remap or {}).items()}
-        inside = {**DEFAULT_REMAPS, **(remap_funcs or {})}
-        proto = NetDef()
-        proto.CopyFrom(self._net)
-        del proto.op[:]
-        mask = range(len(self._net.op)) if op_id_mask is None else op_id_mask
-        for index in mask:
-            op = proto.op.add()
-            op.CopyFrom(self._net.op[index])
-            remap_proto(op, renames)
-            if op.type in inside:
-                inside[op.type](op, renames)
-        for names in (proto.external_input, proto.external_output):
-            renamed = [renames.get(blob, blob) for blob in names]
-            del names[:]
-            names.extend(renamed)
-        if update_external_list:
-            read = {blob for op in proto.op for blob in op.input}
-            written = {blob for op in proto.op for blob in op.output}
-            kept = [blob for blob in proto.external_input if blob in read]
-            del proto.external_input[:]
-            proto.external_input.extend(kept)
-            kept = [blob for blob in proto.external_output if blob in written]
-            del proto.external_output[:]
-            proto.external_output.extend(kept)
-        proto.name = name
-        clone = Net(proto)
+        clone = Net(cloned(self._net, name, blob_remap, op_id_mask, remap_funcs, update_external_list))
         clone._attributes = self._attributes
         return clone
 
@@ -304,31 +278,9 @@ class Net:
         Returns:
             The net, and references to its outputs.
         """
-        given = {str(old): str(new) for old, new in _renames(inputs).items()}
-        computed = {str(old): str(new) for old, new in _renames(outputs).items()}
-        ssa, versions = get_ssa(self)
-        needed = get_op_ids_in_path(ssa, versions, given, list(computed))
-        produced = {blob for index in needed for blob in self._net.op[index].output}
-        overlap = produced & set(given)
-        assert not overlap, f"operators that are needed would produce inputs: {sorted(overlap)}"
-        external = set(self._net.external_input)
-        renames = {
-            blob: f"{name}/{blob}"
-            for index in needed
-            for blob in (*self._net.op[index].input, *self._net.op[index].output)
-            if blob not in external
-        }
-        renames.update(given)
-        renames.update({old: new for old, new in computed.items() if new != old})
-        net = self.Clone(name, renames, needed, remap_funcs)
-        proto = net.Proto()
-        read = {blob for op in proto.op for blob in op.input}
-        written = {blob for op in proto.op for blob in op.output}
-        del proto.external_input[:]
-        proto.external_input.extend(dict.fromkeys([*given.values(), *sorted(read - written)]))
-        del proto.external_output[:]
-        found = [renames.get(blob, blob) for blob in computed]
-        proto.external_output.extend(found)
+        part, found = part_of(self._net, name, inputs, outputs, remap_funcs)
+        net = Net(part)
+        net._attributes = self._attributes
         return net, [BlobReference(blob, net) for blob in found]
 
     def AppendNet(self, net: Net, device_option: DeviceOption | None = None) -> Net:
@@ -445,7 +397,3 @@ class Net:
 
 def _flat(blobs: Sequence[Any]) -> list[Any]:
     return [one for blob in blobs for one in (blob if isinstance(blob, list | tuple) else [blob])]
-
-
-def _renames(blobs: Any) -> dict[Any, Any]:
-    return dict(blobs) if isinstance(blobs, Mapping) else {blob: blob for blob in blobs}
