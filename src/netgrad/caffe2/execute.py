@@ -70,10 +70,11 @@ class Program:
             UnsupportedOperatorError: An operator can't be written in ONNX.
             RuntimeFailureError: ONNX Runtime can't run it.
         """
-        missing = [blob for blob in self.reads() if blob not in blobs]
+        reads = self.reads()
+        missing = [blob for blob in reads if blob not in blobs]
         if missing:
             raise InvalidArgumentError(f"the net reads blobs that nobody has given: {', '.join(missing)}")
-        given = {blob: np.asarray(blobs[blob]) for blob in self.reads()}
+        given = {blob: np.asarray(blobs[blob]) for blob in reads}
         if not self._definitions:
             return {}
         net, session = self._session(

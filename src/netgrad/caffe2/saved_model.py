@@ -94,7 +94,7 @@ def _is_dummy(op: OperatorDef) -> bool:
 
 
 def _bytes_of(op: OperatorDef) -> Array:
-    """Strings, as the fill of them has it; one string of raw bytes is a tensor of uint8."""
+    """The strings of a fill. A tensor of bytes is one string, whose type and shape the file doesn't say."""
     strings = next((list(argument.strings) for argument in op.arg if argument.name == "values"), [])
     shape = next((list(argument.ints) for argument in op.arg if argument.name == "shape"), [len(strings)])
     return np.array(strings, dtype=object).reshape(shape)

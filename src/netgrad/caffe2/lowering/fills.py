@@ -43,10 +43,9 @@ def _given(c: Context, like: Value | None = None) -> Value:
 
 @lowers("ConstantFill")
 def _constant(c: Context, like: Value | None = None) -> Value:
-    """Of float32 unless ``dtype`` or the kind of ``value`` says otherwise."""
-    kinds = {float: TensorProto.FLOAT, int: TensorProto.INT64, bool: TensorProto.BOOL}
+    """Of float32 unless ``dtype`` says otherwise; in the shape of a double blob, of double."""
     value = c.numbers("value")[0] if c.has("value") else 0.0
-    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or (TensorProto.FLOAT if c.has("value") else kinds[float])]
+    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or TensorProto.FLOAT]
     if isinstance(value, bytes):
         raise c.refused("a fill of texts holds no numbers")
     if like is not None and not c.argument("input_as_shape", False) and not c.has("extra_shape"):

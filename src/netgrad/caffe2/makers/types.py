@@ -81,7 +81,7 @@ def registered_types() -> frozenset[str]:
     """All operator types: those with a maker, those without, and the gradient operators that makers write."""
     lines = [entry.maker for entry in ENTRIES.values() if isinstance(entry.maker, str)]
     written = {type_ for line in lines for type_ in _CALL.findall(line)}
-    return frozenset({*ENTRIES, *UNREGISTERED, *written, *_COMPOSED, "DropoutGrad", "Do", "If", "While"})
+    return frozenset({*ENTRIES, *UNREGISTERED, *written, *_COMPOSED, "DropoutGrad"})
 
 
 def is_operator(type_: str) -> bool:
