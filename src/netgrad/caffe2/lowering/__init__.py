@@ -3,6 +3,7 @@
 from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registered
     activations,
     arithmetic,
+    batch_normalization,
     choices,
     criteria,
     encoding,

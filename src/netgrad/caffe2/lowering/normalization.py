@@ -1,4 +1,4 @@
-"""Normalizations over batches, images, layers, groups and rows; dropout; and their gradient operators."""
+"""Normalizations over images, layers, groups and rows; dropout; and their gradient operators."""
 
 from __future__ import annotations
 
@@ -7,75 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from netgrad.caffe2.lowering.channels import channel_axes, moments, spread
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc
 from netgrad.core import Operator
 from netgrad.onnx.builder import Builder, Value
-
-
-def _moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    mean = b.reduce_mean(x, axes, keepdims=True)
-    centred = x - mean
-    return mean, b.reduce_mean(centred * centred, axes, keepdims=True)
-
-
-def _channel_axes(c: Context, x: Value) -> tuple[int, list[int]]:
-    channel = c.rank(x) - 1 if is_nhwc(c) else 1
-    return channel, [axis for axis in range(c.rank(x)) if axis != channel]
-
-
-def _spread(c: Context, b: Builder, per_channel: Value, x: Value) -> Value:
-    """A vector of channels with the rank of the image."""
-    return b.unsqueeze(per_channel, _channel_axes(c, x)[1])
-
-
-@lowers("SpatialBN")
-def _spatial_bn(
-    c: Context, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *_: Value
-) -> Sequence[Value]:
-    b, epsilon = c.b, c.argument("epsilon", 1e-5)
-    axes = _channel_axes(c, x)[1]
-    if c.argument("is_test", False):
-        normal = (x - _spread(c, b, mean, x)) / b.op("Sqrt", _spread(c, b, var, x) + epsilon)
-        return [normal * _spread(c, b, scale, x) + _spread(c, b, bias, x)]
-    if c.argument("num_batches", 1) > 1:
-        raise c.refused("statistics over several batches are not kept")
-    batch_mean, batch_var = _moments(b, x, axes)
-    inverse = b.op("Reciprocal", b.op("Sqrt", batch_var + epsilon))
-    y = (x - batch_mean) * inverse * _spread(c, b, scale, x) + _spread(c, b, bias, x)
-    flat_mean, flat_var, saved = (b.squeeze(value, axes) for value in (batch_mean, batch_var, inverse))
-    momentum = c.argument("momentum", 0.9)
-    return [
-        y,
-        mean * momentum + flat_mean * (1.0 - momentum),
-        var * momentum + flat_var * (1.0 - momentum),
-        flat_mean,
-        saved,
-    ]
-
-
-@lowers("SpatialBNGradient")
-def _spatial_bn_gradient(
-    c: Context, x: Value, scale: Value, dy: Value, mean: Value, inverse_or_var: Value
-) -> list[Value]:
-    """With the saved mean and inverse deviation of training, or the running mean and variance of testing."""
-    epsilon = c.argument("epsilon", 1e-5)
-    axes = _channel_axes(c, x)[1]
-    is_test = c.argument("is_test", False)
-
-    def write(b: Builder, given: list[Value]) -> list[Value]:
-        image, weight, shift, running_mean, running_var = given
-        if is_test:
-            centred = image - _spread(c, b, running_mean, image)
-            deviation = b.op("Sqrt", _spread(c, b, running_var, image) + epsilon)
-        else:
-            centre, variance = _moments(b, image, axes)
-            centred, deviation = image - centre, b.op("Sqrt", variance + epsilon)
-        return [centred / deviation * _spread(c, b, weight, image) + _spread(c, b, shift, image)]
-
-    return gradients(c.b, write, [x, scale, c.b.zeros_like(scale)], [dy], [mean, inverse_or_var])
 
 
 @lowers("Dropout")
@@ -103,7 +41,7 @@ def _dropout_gradient(c: Context, dy: Value, mask: Value | None = None) -> Value
 def _layer_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     axis = c.axis(given[0], c.argument("axis", 1))
     axes = list(range(axis, c.rank(given[0])))
-    mean, variance = _moments(b, given[0], axes)
+    mean, variance = moments(b, given[0], axes)
     deviation = b.op("Sqrt", variance + c.argument("epsilon", 1e-5))
     normal = (given[0] - mean) / deviation
     if len(given) > 1:
@@ -132,7 +70,7 @@ def _instance_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     nhwc = is_nhwc(c)
     image = channels_first(b, x, nhwc)
     axes = list(range(2, c.rank(x)))
-    mean, variance = _moments(b, image, axes)
+    mean, variance = moments(b, image, axes)
     inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
     weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (scale, bias))
     normal = (image - mean) * inverse * weight + shift
@@ -174,7 +112,7 @@ def _normalize_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
 
 def _moments_of(c: Context, b: Builder, x: Value) -> list[Value]:
     axes = [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
-    mean, variance = _moments(b, x, axes)
+    mean, variance = moments(b, x, axes)
     if c.argument("keepdims", True):
         return [mean, variance]
     return [b.squeeze(mean, axes), b.squeeze(variance, axes)]
@@ -191,7 +129,7 @@ def _moments_gradient(c: Context, d_mean: Value, d_variance: Value, x: Value, me
 
 
 def _raw_moments(c: Context, b: Builder, x: Value) -> list[Value]:
-    axes = _channel_axes(c, x)[1]
+    axes = channel_axes(c, x)[1]
     return [b.reduce_mean(x, axes), b.reduce_mean(x * x, axes)]
 
 
@@ -213,7 +151,7 @@ def _group_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     image = channels_first(b, x, nhwc)
     groups = c.argument("num_groups", c.argument("group", 32))
     rows = b.reshape(image, [0, groups, -1])
-    mean, variance = _moments(b, rows, [2])
+    mean, variance = moments(b, rows, [2])
     inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
     weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (gamma, beta))
     normal = b.reshape_like((rows - mean) * inverse, image) * weight + shift
@@ -234,14 +172,14 @@ def _group_norm_gradient(
 
 @lowers("AffineChannel")
 def _affine_channel(c: Context, x: Value, scale: Value, bias: Value) -> Value:
-    return x * _spread(c, c.b, scale, x) + _spread(c, c.b, bias, x)
+    return x * spread(c, c.b, scale, x) + spread(c, c.b, bias, x)
 
 
 @lowers("AffineChannelGradient")
 def _affine_channel_gradient(c: Context, dy: Value, *operands: Value) -> list[Value]:
     """Operands besides: the scale; with ``is_learnable`` the image and the scale."""
-    scaled = dy * _spread(c, c.b, operands[-1], dy)
+    scaled = dy * spread(c, c.b, operands[-1], dy)
     if len(operands) == 1:
         return [scaled]
-    axes = _channel_axes(c, dy)[1]
+    axes = channel_axes(c, dy)[1]
     return [scaled, c.b.reduce_sum(dy * operands[0], axes), c.b.reduce_sum(dy, axes)]
