@@ -6,16 +6,19 @@ from typing import Any
 from netgrad.caffe2.backward import differentiate
 from netgrad.caffe2.convert import to_onnx
 from netgrad.caffe2.execute import Program, run
+from netgrad.caffe2.gradient_net import GradientNet, gradient_net
 from netgrad.caffe2.gradients import gradients
 from netgrad.caffe2.install import install
-from netgrad.caffe2.load import load, read_net, save, save_predictor
+from netgrad.caffe2.load import load, read_net, save, save_net, save_predictor
 from netgrad.caffe2.read import parse_net
 from netgrad.caffe2.saved_model import SavedModel, init_net_of
 
 __all__ = [
+    "GradientNet",
     "Program",
     "SavedModel",
     "differentiate",
+    "gradient_net",
     "gradients",
     "init_net_of",
     "install",
@@ -24,6 +27,7 @@ __all__ = [
     "read_net",
     "run",
     "save",
+    "save_net",
     "save_predictor",
     "to_onnx",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
@@ -59,6 +59,7 @@ def differentiate(
     targets: Mapping[str, Gradient | None] | Sequence[str],
     *,
     rules: RuleSource | None = None,
+    wrt: Iterable[str] | None = None,
     overwritten: Literal["error", "keep"] = "error",
 ) -> tuple[list[OperatorDef], BackwardPass]:
     """The gradient operators of a list of operators, as Caffe2 would have written them.
@@ -68,6 +69,7 @@ def differentiate(
         targets: The blobs to differentiate: names, for all-ones start gradients, or a mapping to their start
             gradients.
         rules: Where gradient makers are looked up; None: all of netgrad's.
+        wrt: The blobs to differentiate by; None: every blob.
         overwritten: See `netgrad.core.backward_pass`.
 
     Returns:
@@ -80,6 +82,7 @@ def differentiate(
         [to_operator(definition) for definition in definitions],
         targets,
         Makers() if rules is None else rules,
+        wrt=wrt,
         overwritten=overwritten,
         vocabulary=Words(),
     )

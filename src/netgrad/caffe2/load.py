@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from google.protobuf import text_format
-from google.protobuf.message import Message
 
 from netgrad.caffe2.blobs import from_records, to_records
 from netgrad.caffe2.caffe2_pb2 import BlobProto, MetaNetDef, NetDef
@@ -65,8 +64,22 @@ def save(model: SavedModel, init_net: str | os.PathLike[str], predict_net: str |
     What was read and not changed is written as it was; in binary form with fields that this schema doesn't
     know, which text can't hold.
     """
-    for message, path in ((model.init_net, init_net), (model.predict_net, predict_net)):
-        _write(message, Path(path))
+    save_net(model.init_net, init_net)
+    save_net(model.predict_net, predict_net)
+
+
+def save_net(net: NetDef, path: str | os.PathLike[str]) -> None:
+    """Write one net, whole or not at all: as text if the name ends in ``.pbtxt``, else binary."""
+    path = Path(path)
+    if path.suffix in _TEXT_ENDINGS:
+        content = text_format.MessageToString(net).encode()
+    else:
+        content = net.SerializeToString()
+    try:
+        with replacing(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot write '{path}': {error.strerror or error}") from error
 
 
 def save_predictor(model: SavedModel, path: str | os.PathLike[str]) -> None:
@@ -76,18 +89,6 @@ def save_predictor(model: SavedModel, path: str | os.PathLike[str]) -> None:
     with replacing(Path(path)) as file:
         write_records(file, [(META_KEY, head.SerializeToString())])
         write_records(file, to_records(model.parameters))
-
-
-def _write(message: Message, path: Path) -> None:
-    if path.suffix in _TEXT_ENDINGS:
-        content = text_format.MessageToString(message).encode()
-    else:
-        content = message.SerializeToString()
-    try:
-        with replacing(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise InvalidArgumentError(f"cannot write '{path}': {error.strerror or error}") from error
 
 
 def _content(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:

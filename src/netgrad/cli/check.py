@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netgrad.cli.console import print_json, verb
 from netgrad.cli.exit_status import ExitStatus
+from netgrad.cli.nets import InitOption, ShapeOption, TypeOption, read_any
 from netgrad.cli.options import (
     InputOption,
     JsonOption,
@@ -12,7 +13,6 @@ from netgrad.cli.options import (
     WrtOption,
     names,
     read_arrays,
-    read_model,
 )
 
 
@@ -22,6 +22,9 @@ def check(
     inputs: InputOption = None,
     wrt: WrtOption = None,
     of: OfOption = None,
+    init: InitOption = None,
+    shape: ShapeOption = None,
+    dtype: TypeOption = None,
     json: JsonOption = False,
 ) -> ExitStatus:
     """Check the gradient of a model against central differences; exit status 1 if they disagree.
@@ -32,7 +35,9 @@ def check(
     """
     from netgrad.transforms.check import check as check_model
 
-    report = check_model(read_model(model), read_arrays(inputs) or None, wrt=names(wrt), of=names(of))
+    arrays = read_arrays(inputs)
+    loaded = read_any(model, init, shape, dtype, arrays=arrays, of=names(of))
+    report = check_model(loaded, arrays or None, wrt=names(wrt), of=names(of))
     if json:
         print_json({"version": 1, **report.to_dict()})
     else:

@@ -9,10 +9,11 @@ import typer
 
 from netgrad.cli.console import note, print_json, verb
 from netgrad.cli.exit_status import ExitStatus
+from netgrad.cli.nets import as_onnx, read_net
 from netgrad.cli.options import JsonOption, QuietOption, names, write_model
 
 if TYPE_CHECKING:
-    from netgrad.onnx.view import Dim
+    pass
 
 
 @verb
@@ -69,20 +70,15 @@ def convert(
 
     netgrad convert predict_net.pb --init init_net.pb --shape data=N,3,224,224 -o model.onnx
     """
-    import onnx_ir
-
-    from netgrad.caffe2 import load, to_onnx
-
-    model = load(net) if init is None else load(init, net)
-    shapes = {name: _dims(dims) for name, dims in _pairs(shape, "--shape").items()}
-    converted = to_onnx(model, shapes, types=_pairs(dtype, "--type"), outputs=names(of))
+    model = read_net(net, init)
+    converted = as_onnx(model, shape, dtype, outputs=names(of))
     target = output or str(Path(net).with_suffix(".onnx"))
-    write_model(onnx_ir.from_proto(converted), target)
+    write_model(converted, target)
     account = {
         "file": target,
         "inputs": model.inputs,
         "parameters": len(model.parameters),
-        "operators": len(converted.graph.node),
+        "operators": sum(1 for _ in converted.graph.all_nodes()),
     }
     if json:
         print_json({"version": 1, **account})
@@ -93,19 +89,3 @@ def convert(
             quiet=quiet,
         )
     return ExitStatus.DONE
-
-
-def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    from netgrad.core.errors import InvalidArgumentError
-
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise InvalidArgumentError(f"{option} is NAME=VALUE, not '{text}'")
-        found[name] = value
-    return found
-
-
-def _dims(text: str) -> list[Dim]:
-    return [int(dim) if dim.isdecimal() else dim for dim in text.split(",")]

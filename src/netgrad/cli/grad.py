@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from netgrad.cli.console import note, print_json, verb
 from netgrad.cli.exit_status import ExitStatus
+from netgrad.cli.grad_net import grad_net, tell
+from netgrad.cli.nets import NET_ENDINGS, InitOption, ShapeOption, TypeOption, is_net, read_any
 from netgrad.cli.options import (
     JsonOption,
     ModelArgument,
@@ -19,7 +22,6 @@ from netgrad.cli.options import (
     chosen,
     default_output,
     names,
-    read_model,
     write_model,
 )
 
@@ -30,7 +32,10 @@ def grad(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", help="Where to write: a file, or - for stdout. Default: MODEL_grad.onnx."
+            "-o",
+            "--output",
+            help="Where to write: a file, or - for stdout. Default: MODEL_grad.onnx; of a Caffe2 net, in its "
+            "own form. The ending .onnx makes an ONNX model of a net.",
         ),
     ] = None,
     wrt: WrtOption = None,
@@ -50,12 +55,16 @@ def grad(
     ] = "auto",
     stop: StopOption = None,
     straight_through: StraightThroughOption = None,
+    init: InitOption = None,
+    shape: ShapeOption = None,
+    dtype: TypeOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> ExitStatus:
     """Write a model that also computes its gradient, in standard operators.
 
-    Each name in --wrt adds an output NAME_grad of the same shape. An example:
+    Each name in --wrt adds an output NAME_grad of the same shape. A Caffe2 net gets Caffe2's gradient
+    operators, unless the output is an ONNX model. An example:
 
     netgrad grad model.onnx --wrt image --of logits --cotangent input -o model_grad.onnx
     """
@@ -63,23 +72,31 @@ def grad(
     from netgrad.onnx.rules.choices import choices_of
     from netgrad.transforms.grad import differentiate
 
+    choices = chosen(stop, straight_through)
     if cotangent not in ("ones", "input"):
         raise InvalidArgumentError(f"--cotangent is '{cotangent}'; it can be ones or input")
     if accumulation not in ("auto", "sum", "running", "fused"):
         raise InvalidArgumentError(
             f"--accumulation is '{accumulation}'; it can be auto, sum, running or fused"
         )
+    target = output or default_output(model, "_grad")
+    if is_net(model, init) and target.lower().endswith(NET_ENDINGS):
+        if any(choices.values()) or accumulation not in ("auto", "sum"):
+            raise InvalidArgumentError(
+                "--stop, --straight-through and --accumulation are for ONNX models",
+                hint=f"name the output {Path(target).stem}.onnx, to differentiate the net as an ONNX model",
+            )
+        return grad_net(model, init, target, names(wrt), names(of), cotangent, json, quiet)
     result = differentiate(
-        read_model(model),
+        read_any(model, init, shape, dtype, of=names(of)),
         wrt=names(wrt),
         of=names(of),
         cotangent=cotangent,  # type: ignore[arg-type]  # checked above
         accumulation=accumulation,  # type: ignore[arg-type]  # checked above
-        choices=choices_of(**chosen(stop, straight_through)),
+        choices=choices_of(**choices),
     )
     for name in result.unreached:
         note(f"warning: '{name}' does not influence the target: its gradient is zeros")
-    target = output or default_output(model, "_grad")
     write_model(result.model, target)
     after = sum(1 for _ in result.model.graph.all_nodes())
     if json:
@@ -97,10 +114,7 @@ def grad(
         )
         return ExitStatus.DONE
     added = after - len(result.forward)
-    shown = ", ".join(list(result.outputs.values())[:6])
-    more = f" and {len(result.outputs) - 6} more" if len(result.outputs) > 6 else ""
-    note(f"{len(result.forward)} operators forward, {added} added for the gradient", quiet=quiet)
-    note(f"new outputs: {shown}{more}", quiet=quiet)
+    tell(len(result.forward), added, list(result.outputs.values()), quiet)
     note(f"written to {'stdout' if target == '-' else target}", quiet=quiet)
     note(f"next: netgrad check {model}", quiet=quiet or model == "-")
     return ExitStatus.DONE

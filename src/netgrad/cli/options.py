@@ -171,9 +171,12 @@ def _read_numpy(file: str) -> Any:
         raise InvalidArgumentError(f"'{file}' is no readable .npy or .npz file: {error}") from None
 
 
-def default_output(model: str, suffix: str) -> str:
-    """Where a verb writes without ``--output``: beside the model, with ``suffix`` before the ending."""
+def default_output(model: str, suffix: str, ending: str | None = None) -> str:
+    """Where a verb writes without ``--output``: beside the model, with ``suffix`` before the ending.
+
+    The ending is the model's own but where another one is given.
+    """
     if model == "-":
         return "-"
     path = Path(model)
-    return str(path.with_name(f"{path.stem}{suffix}{path.suffix or '.onnx'}"))
+    return str(path.with_name(f"{path.stem}{suffix}{ending or path.suffix or '.onnx'}"))

@@ -10,6 +10,7 @@ import typer
 
 from netgrad.cli.console import note, print_json, verb
 from netgrad.cli.exit_status import ExitStatus
+from netgrad.cli.nets import InitOption, ShapeOption, TypeOption, read_any
 from netgrad.cli.options import (
     InputOption,
     JsonOption,
@@ -17,7 +18,6 @@ from netgrad.cli.options import (
     QuietOption,
     names,
     read_arrays,
-    read_model,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def run(
             "--provider", help="Execution provider, repeatable, in order of preference. Default: the CPU."
         ),
     ] = None,
+    init: InitOption = None,
+    shape: ShapeOption = None,
+    dtype: TypeOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> ExitStatus:
@@ -51,7 +54,9 @@ def run(
     """
     from netgrad.runtime.session import run as run_model
 
-    results = run_model(read_model(model), read_arrays(inputs), names(outputs), providers)
+    arrays, wanted = read_arrays(inputs), names(outputs)
+    loaded = read_any(model, init, shape, dtype, arrays=arrays, of=wanted)
+    results = run_model(loaded, arrays, wanted, providers)
     if output is not None:
         _write_archive(output, results)
         note(f"written to {output}", quiet=quiet)

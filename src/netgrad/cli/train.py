@@ -8,6 +8,7 @@ import typer
 
 from netgrad.cli.console import note, print_json, verb
 from netgrad.cli.exit_status import ExitStatus
+from netgrad.cli.nets import InitOption, ShapeOption, TypeOption, is_net, read_any
 from netgrad.cli.options import (
     JsonOption,
     ModelArgument,
@@ -18,7 +19,6 @@ from netgrad.cli.options import (
     default_output,
     names,
     read_archive,
-    read_model,
 )
 from netgrad.core.errors import InvalidArgumentError, nearest
 
@@ -111,6 +111,9 @@ def train(
             "--step-model", metavar="FILE", help="Write the training step here, as an ONNX model of its own."
         ),
     ] = None,
+    init: InitOption = None,
+    shape: ShapeOption = None,
+    dtype: TypeOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> ExitStatus:
@@ -128,7 +131,7 @@ def train(
     arrays = read_archive(data)
     held_out = read_archive(validation) if validation is not None else None
     step = training_step(
-        read_model(model),
+        read_any(model, init, shape, dtype, arrays=arrays, samples=True, of=None if of is None else [of]),
         loss=_loss(loss, of, labels),
         optimizer=_optimizer(optimizer, learning_rate, momentum, nesterov, weight_decay),
         trainable=names(trainable),
@@ -150,7 +153,7 @@ def train(
         resume=checkpoint is not None,
         progress=False if quiet or json else None,
     )
-    target = output or default_output(model, "_trained")
+    target = output or default_output(model, "_trained", ".onnx" if is_net(model, init) else None)
     trainer.export(target)
     last = history[-1]
     if json:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from netgrad.transforms.cost import Cost
+from netgrad.transforms.text import counted, indented, listed, shortened, table
 
-_LISTED = 12
+LISTED = 12
 """Lines that a list in the text form has at most."""
-
-
-_NAMES_WIDTH = 60
-"""Characters of the names in a heading."""
 
 
 class Differentiability(enum.Enum):
@@ -153,9 +150,9 @@ class Inspection:
             self._sizes(),
             self._operators(),
             self._parameters(),
-            self._accumulations(),
-            _list("prepared", self.actions),
-            self._problem(),
+            accumulation_lines(self.accumulations),
+            listed("prepared", self.actions),
+            problem_lines(self.problem),
         ]
         return "\n".join(line for section in sections for line in section)
 
@@ -184,15 +181,8 @@ class Inspection:
             "actions": list(self.actions),
         }
 
-    def _problem(self) -> list[str]:
-        if not self.problem:
-            return []
-        lines = f"no gradient: {self.problem}".splitlines()
-        hidden = len(lines) - _LISTED
-        return ["", *lines[:_LISTED], *([f"  and {hidden} more lines (see --json)"] if hidden > 0 else [])]
-
     def _sizes(self) -> list[str]:
-        nodes = f"{_count(self.given_nodes, 'node')}, {self.prepared_nodes} prepared"
+        nodes = f"{counted(self.given_nodes, 'node')}, {self.prepared_nodes} prepared"
         if self.gradient_nodes is not None:
             ratio = self.gradient_nodes / max(self.given_nodes, 1)
             nodes += f", {self.gradient_nodes} with the gradient ({ratio:.1f} times the given)"
@@ -205,10 +195,10 @@ class Inspection:
         notes = ["all branches, one pass of each loop"] if any(info.inside for info in self.operators) else []
         if self.uncounted:
             notes.append(
-                f"{_count(self.uncounted, 'operator')} not counted: of sizes known only at run time, "
+                f"{counted(self.uncounted, 'operator')} not counted: of sizes known only at run time, "
                 "or of a kind without a formula"
             )
-        names = _shortened(self.wrt)
+        names = shortened(self.wrt)
         return [
             f"gradient of {', '.join(self.of) or 'nothing'} by {names or 'nothing'}",
             f"size      {nodes}",
@@ -221,64 +211,45 @@ class Inspection:
         active = Counter((info.type, info.gradient.value) for info in self.operators if info.active)
         rows = [("operator", "count", "on the path", "gradient")]
         rows += [(key[0], str(count), str(active[key]), key[1]) for key, count in sorted(counts.items())]
-        return ["", *_table(rows)]
+        return ["", *table(rows)]
 
     def _parameters(self) -> list[str]:
         weights = [info for info in self.parameters if info.is_weight]
         others = len(self.parameters) - len(weights)
         if not self.parameters:
             return []
-        title = f"{_count(len(weights), 'weight')} with {sum(info.size for info in weights):,} elements"
+        title = f"{counted(len(weights), 'weight')} with {sum(info.size for info in weights):,} elements"
         if others:
-            title += f"; {_count(others, 'other floating-point initializer')}"
+            title += f"; {counted(others, 'other floating-point initializer')}"
         rows = [
             (info.name, f"{info.dtype}[{', '.join(map(str, info.shape))}]", info.role)
-            for info in weights[:_LISTED]
+            for info in weights[:LISTED]
         ]
-        more = [f"and {len(weights) - _LISTED} more"] if len(weights) > _LISTED else []
-        return ["", title, *_indented([*_table(rows), *more])]
-
-    def _accumulations(self) -> list[str]:
-        if not self.accumulations:
-            return []
-        rows = [
-            (info.value, f"{info.contributions} contributions", info.strategy, ", ".join(info.operators[:4]))
-            for info in self.accumulations[:_LISTED]
-        ]
-        hidden = len(self.accumulations) - _LISTED
-        more = [f"and {hidden} more"] if hidden > 0 else []
-        title = f"gradients accumulate at {_count(len(self.accumulations), 'value')}"
-        return ["", title, *_indented([*_table(rows), *more])]
+        more = [f"and {len(weights) - LISTED} more"] if len(weights) > LISTED else []
+        return ["", title, *indented([*table(rows), *more])]
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _list(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", title, *_indented(lines)] if lines else []
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with their columns aligned."""
-    if not rows:
+def problem_lines(problem: str) -> list[str]:
+    """Why there is no gradient, in the text form; nothing where there is one."""
+    if not problem:
         return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    lines = f"no gradient: {problem}".splitlines()
+    hidden = len(lines) - LISTED
+    return ["", *lines[:LISTED], *([f"  and {hidden} more lines (see --json)"] if hidden > 0 else [])]
+
+
+def accumulation_lines(accumulations: Sequence[AccumulationInfo]) -> list[str]:
+    """Where gradients are added up, in the text form."""
+    if not accumulations:
+        return []
+    rows = [
+        (info.value, f"{info.contributions} contributions", info.strategy, ", ".join(info.operators[:4]))
+        for info in accumulations[:LISTED]
     ]
-
-
-def _shortened(names: Sequence[str]) -> str:
-    """As many names as fit on a line, at least one and at most four."""
-    fitting = (len(", ".join(names[: k + 1])) <= _NAMES_WIDTH for k in range(4))
-    shown = names[: max(1, sum(fitting))]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    hidden = len(accumulations) - LISTED
+    more = [f"and {hidden} more"] if hidden > 0 else []
+    title = f"gradients accumulate at {counted(len(accumulations), 'value')}"
+    return ["", title, *indented([*table(rows), *more])]
 
 
 def _flops(cost: Cost) -> str:
