@@ -18,13 +18,14 @@ from netgrad.caffe2.python.core.blob_reference import (
 from netgrad.caffe2.python.core.copies import cloned, part_of
 from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
+from netgrad.caffe2.python.core.net_records import NetRecords, blobs_of
 from netgrad.caffe2.python.core.operators import CreateOperator
 from netgrad.caffe2.python.core.python_operators import token_of
 from netgrad.caffe2.python.core.remap import RemapFunction
 from netgrad.caffe2.python.core.tracebacks import remember
 
 
-class Net:
+class Net(NetRecords):
     """A `NetDef` that operators are added to: ``net.OpType(inputs, outputs, arguments...)``.
 
     Raw names get the current name scope. What an operator reads and nothing in the net has written becomes an
@@ -205,7 +206,10 @@ class Net:
     # ---- external inputs and outputs ---------------------------------------------------------------
 
     def AddExternalInput(self, *inputs: Any) -> Any:
-        """Add external inputs; names are taken as they are. Returns a reference or a list of them."""
+        """Add external inputs, or those of a record; names are taken as they are.
+
+        Returns a reference or a list of them.
+        """
         found = []
         for blob in _flat(inputs):
             name = str(blob)
@@ -253,11 +257,13 @@ class Net:
             blob_remap: Old blob to new one.
             op_id_mask: Indices of the operators that it has; None for all.
             remap_funcs: How operators of some types are renamed inside.
-            keep_schema: Whether the records of inputs and outputs go with it; nets here have none.
+            keep_schema: Whether the records of inputs and outputs go with it.
             update_external_list: Whether external inputs and outputs that no operator of the copy uses go.
         """
         clone = Net(cloned(self._net, name, blob_remap, op_id_mask, remap_funcs, update_external_list))
         clone._attributes = self._attributes
+        if keep_schema:
+            clone._take_records(self, blob_remap)
         return clone
 
     def ClonePartial(
@@ -396,4 +402,4 @@ class Net:
 
 
 def _flat(blobs: Sequence[Any]) -> list[Any]:
-    return [one for blob in blobs for one in (blob if isinstance(blob, list | tuple) else [blob])]
+    return [one for blob in blobs for one in ([blob] if isinstance(blob, str) else blobs_of(blob))]
