@@ -1,8 +1,8 @@
-"""Databases: readers over minidb files, and blobs saved to them and loaded."""
+"""Databases: readers over them, and blobs saved to them and loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +10,54 @@ import numpy as np
 
 from netgrad.caffe2.blobs import CHUNK, from_records, to_records
 from netgrad.caffe2.caffe2_pb2 import TensorProto, TensorProtos
-from netgrad.caffe2.minidb import read_records, write_records
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.databases import Cursor, Database, OpenMode, open_database
+from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import runs
 from netgrad.caffe2.tensors import to_array
 
 
 class Reader:
-    """Goes round and round the records of a database."""
+    """Goes round and round the records of a database, or of a shard of it.
 
-    def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
-        self.records = list(records)
-        self.at = 0
+    Attributes:
+        cursor: Where it is in the database.
+    """
+
+    def __init__(self, cursor: Cursor, shards: int = 1, shard: int = 0) -> None:
+        self.cursor = cursor
+        self._shards, self._shard = shards, shard
+        self._to_first()
+
+    def _to_first(self) -> None:
+        self.cursor.seek_to_first()
+        self._skip(self._shard)
+
+    def _skip(self, count: int) -> None:
+        for _ in range(count):
+            if self.cursor.valid():
+                self.cursor.next()
 
     def next(self) -> tuple[str, bytes]:
         """The next record; after the last one the first again."""
-        record = self.records[self.at]
-        self.at = (self.at + 1) % len(self.records)
+        record = _text(self.cursor.key()), self.cursor.value()
+        self._skip(self._shards)
+        if not self.cursor.valid():
+            self._to_first()
         return record
+
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """All records of the database, from the first on; afterwards it is at its first again."""
+        self.cursor.seek_to_first()
+        while self.cursor.valid():
+            yield _text(self.cursor.key()), self.cursor.value()
+            self.cursor.next()
+        self._to_first()
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
 
 
 def _path(call: Call) -> Path:
@@ -36,29 +65,29 @@ def _path(call: Call) -> Path:
     name = call.argument("db", "")
     if not name:
         raise call.error("argument 'db', the path of the database, is missing")
+    return _from_root(call, name)
+
+
+def _from_root(call: Call, name: str) -> Path:
     return Path(name) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / name
 
 
-def _check_type(call: Call) -> None:
-    kind = call.argument("db_type", "minidb")
-    if kind != "minidb":
-        raise call.error(f"databases of type '{kind}' can't be read or written; minidb can")
-
-
-def _records(call: Call, path: Path) -> Iterable[tuple[str, bytes]]:
-    if not path.is_file():
-        raise call.error(f"there is no database {path}")
-    return read_records(path.read_bytes(), str(path))
+def _open(call: Call, path: Path, mode: OpenMode) -> Database:
+    try:
+        return open_database(call.argument("db_type", "minidb"), path, mode)
+    except RunError as error:
+        raise call.error(str(error)) from error
 
 
 @runs("CreateDB")
 def _create_db(call: Call) -> None:
     """A reader over a shard of the records."""
-    _check_type(call)
     path = _path(call)
     shards, shard = call.argument("num_shards", 1), call.argument("shard_id", 0)
-    reader = Reader(list(_records(call, path))[shard::shards])
-    if not reader.records:
+    if not 0 <= shard < shards:
+        raise call.error(f"there is no shard {shard} of {shards}")
+    reader = Reader(_open(call, path, OpenMode.read).new_cursor(), shards, shard)
+    if not reader.cursor.valid():
         raise call.error(f"database {path} has no records for shard {shard} of {shards}")
     call.put(0, reader)
 
@@ -94,15 +123,15 @@ def _protos(call: Call, reader: Reader) -> list[TensorProto]:
 
 @runs("DBExists")
 def _db_exists(call: Call) -> None:
-    name = call.argument("db_name", "")
-    path = Path(name) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / name
-    call.write(0, np.bool_(path.exists()))
+    call.write(0, np.bool_(_from_root(call, call.argument("db_name", "")).exists()))
 
 
 @runs("Save", "Checkpoint", "Snapshot")
 def _save(call: Call) -> None:
-    """Write blobs to a database; `Checkpoint` every so many iterations, with their number in the path."""
-    _check_type(call)
+    """Write blobs to a new database; `Checkpoint` every so many iterations, with their number in the path.
+
+    A ``minidb`` file that is there is replaced.
+    """
     names = list(call.definition.input)
     if call.definition.type != "Save":
         every, iteration = call.argument("every", 1), call.scalar(0)
@@ -110,15 +139,15 @@ def _save(call: Call) -> None:
         if every <= 0 or iteration % every:
             return
         pattern: str = call.argument("db", "")
-        path = Path(pattern % iteration if "%" in pattern else pattern)
-        path = path if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / path
+        path = _from_root(call, pattern % iteration if "%" in pattern else pattern)
     else:
         path = _path(call)
-        if path.exists():
-            raise call.error(f"{path} exists already")
     blobs = {_saved_name(call, name): _saved(call, name) for name in names}
-    with path.open("wb") as file:
-        write_records(file, to_records(blobs, call.argument("chunk_size", 0) or CHUNK))
+    records = list(to_records(blobs, call.argument("chunk_size", 0) or CHUNK))
+    transaction = _open(call, path, OpenMode.new).new_transaction()
+    for key, value in records:
+        transaction.put(key, value)
+    transaction.commit()
 
 
 def _saved_name(call: Call, name: str) -> str:
@@ -160,19 +189,14 @@ def _load(call: Call) -> None:
             call.workspace.feed_blob(name, found[source])
 
 
-def _sources(call: Call) -> Iterable[list[tuple[str, bytes]]]:
+def _sources(call: Call) -> Iterable[Iterable[tuple[str, bytes]]]:
     if call.definition.input:
         for at, name in enumerate(call.definition.input):
             reader = call.value(at)
             if not isinstance(reader, Reader):
                 raise call.error(f"input '{name}' was not written by CreateDB")
-            yield reader.records
+            yield reader.all()
         return
-    _check_type(call)
-    paths = [name.decode() for name in call.argument("dbs", ())]
-    if not paths:
-        yield list(_records(call, _path(call)))
-        return
-    for path in paths:
-        own = Path(path) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / path
-        yield list(_records(call, own))
+    names = [name.decode() for name in call.argument("dbs", ())]
+    for path in [_from_root(call, name) for name in names] or [_path(call)]:
+        yield Reader(_open(call, path, OpenMode.read).new_cursor()).all()

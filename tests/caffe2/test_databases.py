@@ -1,0 +1,168 @@
+"""Databases in all kinds: by themselves, and as operators read and write them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.caffe2.caffe2_pb2 import TensorProtos
+from netgrad.caffe2.python import core, utils, workspace
+
+KINDS = ["minidb", "lmdb"]
+Mode = workspace.C.Mode
+
+
+def _run(type_: str, inputs: Any, outputs: Any, **arguments: Any) -> None:
+    workspace.RunOperatorOnce(core.CreateOperator(type_, inputs, outputs, **arguments))
+
+
+def _content(kind: str, path: Path) -> list[tuple[bytes, bytes]]:
+    cursor = workspace.C.create_db(kind, str(path), Mode.read).new_cursor()
+    found = []
+    while cursor.valid():
+        found.append((cursor.key(), cursor.value()))
+        cursor.next()
+    return found
+
+
+def _written(kind: str, path: Path, records: dict[Any, Any], mode: Any = Mode.write) -> None:
+    database = workspace.C.create_db(kind, str(path), mode)
+    transaction = workspace.C.create_transaction(database)
+    for key, value in records.items():
+        transaction.put(key, value)
+    transaction.commit()
+    database.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_records(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    _written(kind, path, {b"a": b"1", "b": "2"}, Mode.new)
+    _written(kind, path, {b"c": b"\xff\x00"})
+    assert _content(kind, path) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"\xff\x00")]
+    database = workspace.C.create_db(kind, str(path), Mode.read)
+    with pytest.raises(RuntimeError, match="reading only"):
+        database.new_transaction()
+    cursor = database.new_cursor()
+    cursor.next()
+    cursor.seek_to_first()
+    assert cursor.key() == b"a"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_transaction_that_is_dropped_is_written(kind: str, tmp_path: Path) -> None:
+    database = workspace.C.create_db(kind, str(tmp_path / "data"), Mode.write)
+    transaction = database.new_transaction()
+    transaction.put("key", "value")
+    del transaction
+    assert _content(kind, tmp_path / "data") == [(b"key", b"value")]
+
+
+def test_records_by_key(tmp_path: Path) -> None:
+    _written("lmdb", tmp_path / "data", {"b": "1", "d": "2"})
+    cursor = workspace.C.create_db("lmdb", str(tmp_path / "data"), Mode.read).new_cursor()
+    assert cursor.supports_seek()
+    cursor.seek("c")
+    assert cursor.key() == b"d"
+    cursor.seek("e")
+    assert not cursor.valid()
+    _written("minidb", tmp_path / "other", {"b": "1"})
+    cursor = workspace.C.create_db("minidb", str(tmp_path / "other"), Mode.read).new_cursor()
+    assert not cursor.supports_seek()
+    with pytest.raises(RuntimeError, match="in no order"):
+        cursor.seek("b")
+
+
+def test_a_new_database(tmp_path: Path) -> None:
+    """A file is replaced, as the original does; a folder is not."""
+    for kind in KINDS:
+        _written(kind, tmp_path / kind, {"a": "1"})
+    _written("minidb", tmp_path / "minidb", {"b": "2"}, Mode.new)
+    assert _content("minidb", tmp_path / "minidb") == [(b"b", b"2")]
+    with pytest.raises(RuntimeError, match="exists already"):
+        workspace.C.create_db("lmdb", str(tmp_path / "lmdb"), Mode.new)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_no_database(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="there is no database"):
+        workspace.C.create_db(kind, str(tmp_path / "none"), Mode.read)
+    assert kind in workspace.C.registered_dbs()
+
+
+def test_other_kinds_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"databases of type 'LevelDB'.*minidb and lmdb"):
+        workspace.C.create_db("LevelDB", "data", Mode.read)
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    with pytest.raises(RuntimeError, match=r"pip install 'netgrad\[lmdb\]'"):
+        workspace.C.create_db("lmdb", str(tmp_path / "data"), Mode.write)
+
+
+def test_writing_while_reading_is_refused(tmp_path: Path) -> None:
+    _written("lmdb", tmp_path / "data", {"a": "1"})
+    cursor = workspace.C.create_db("lmdb", str(tmp_path / "data"), Mode.read).new_cursor()
+    with pytest.raises(RuntimeError, match="can't be written while it is read"):
+        workspace.C.create_db("lmdb", str(tmp_path / "data"), Mode.write)
+    del cursor
+    _written("lmdb", tmp_path / "data", {"b": "2"})
+    assert len(_content("lmdb", tmp_path / "data")) == 2
+
+
+def _examples(kind: str, path: Path, count: int) -> None:
+    records = {}
+    for at in range(count):
+        tensors = [np.full((2, 2), at, np.float32), np.array(at, np.int32)]
+        protos = TensorProtos(protos=[utils.NumpyArrayToCaffe2Tensor(one) for one in tensors])
+        records[f"{at:05}"] = protos.SerializeToString()
+    _written(kind, path, records)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches(kind: str, tmp_path: Path) -> None:
+    """Readers go round, each over its shard, and several read one database."""
+    _examples(kind, tmp_path / "data", 5)
+    db = {"db": str(tmp_path / "data"), "db_type": kind}
+    _run("CreateDB", [], "all", **db)
+    _run("CreateDB", [], "odd", **db, num_shards=2, shard_id=1)
+    for reader, expected in [("all", [0, 1, 2, 3]), ("all", [4, 0, 1, 2]), ("odd", [1, 3, 1, 3])]:
+        _run("TensorProtosDBInput", reader, ["x", "label"], batch_size=4)
+        np.testing.assert_array_equal(workspace.FetchBlob("label"), expected)
+        np.testing.assert_array_equal(workspace.FetchBlob("x")[:, 0, 1], expected)
+    with pytest.raises(RuntimeError, match="there is no shard 2 of 2"):
+        _run("CreateDB", [], "none", **db, num_shards=2, shard_id=2)
+    with pytest.raises(RuntimeError, match="no records for shard 5 of 6"):
+        _run("CreateDB", [], "none", **db, num_shards=6, shard_id=5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    workspace.FeedBlob("x", x)
+    workspace.FeedBlob("text", b"some")
+    for name in ("first", "second"):
+        _run("Save", ["x", "text"], [], db=name, db_type=kind, chunk_size=4)
+    workspace.ResetWorkspace(str(tmp_path))
+    _run("Load", [], ["x", "text"], db="first", db_type=kind)
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), x)
+    assert workspace.FetchBlob("text") == b"some"
+    _run("CreateDB", [], "reader", db="second", db_type=kind)
+    for name in ("once", "again"):
+        _run("Load", ["reader"], [name], source_blob_names=["x"])
+        np.testing.assert_array_equal(workspace.FetchBlob(name), x)
+
+
+def test_a_model_saved_again(tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    for value in (1, 2):
+        workspace.FeedBlob("x", np.array([value], np.float32))
+        _run("Save", ["x"], [], db="model", db_type="minidb")
+    _run("Load", [], ["y"], db="model", db_type="minidb", source_blob_names=["x"])
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [2])
