@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.transforms.grad import differentiate
-from tests.onnx.fused.table import MICROSOFT, Row, check_row, drawn, fused_model
+from tests.onnx.fused.table import MICROSOFT, Row, check_row, drawn, forward, fused_model, single
+from tests.onnx.rules.table import runner
 
 BOTH = ("y", "present")
 SHOWN = np.array([[1, 1, 0], [1, 1, 1]])
@@ -53,6 +56,27 @@ def _multi(
     return Row("MultiHeadAttention", arrays, {"num_heads": 2, **attributes}, outputs, formula=formula)
 
 
+def _buffered(new: int, past: int, *, bias: bool = False, beams: bool = False, **options: Any) -> Row:
+    """Four sequences (pairs of two beams), two heads of size 4, ``past`` of 6 places of the cache count."""
+    shapes = (4, new, 8), (4, 2, 6, 4)
+    query, key, value, offset, past_key, past_value = drawn(
+        *[shapes[0]] * 3, (24,) if bias else None, *[shapes[1]] * 2
+    )
+    mask = options.pop("mask", None)
+    table = np.random.default_rng(1).integers(0, 2, size=(2, 2, 6)).astype(np.int32)
+    integers = None if mask is None else np.array(mask, np.int32)
+    inputs = [query, key, value, offset, integers, None, past_key, past_value, np.array([past], np.int32)]
+    outputs = options.pop("outputs", ("y", "k", "v"))
+    note = f"{past} of the buffer" + (", beams" if beams else "")
+    return Row(
+        "MultiHeadAttention",
+        [*inputs, table] if beams else inputs,
+        {"num_heads": 2, **options},
+        outputs,
+        note=note,
+    )
+
+
 def _heads(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Plain attention of q, k, v[b, s, n, h]."""
     scores = np.exp(np.einsum("bsnh,btnh->bnst", q, k) / np.sqrt(q.shape[-1]))
@@ -72,6 +96,7 @@ def _packed(query: np.ndarray, *rest: np.ndarray | None) -> np.ndarray:
     return _heads(query.reshape(*query.shape[:2], key.shape[2], -1), key[:, :, :, 0], key[:, :, :, 1])
 
 
+SCORES = ("y", "", "", "scores")
 Q, K, V = (2, 3, 8), (2, 4, 8), (2, 4, 6)
 ROWS = [
     _attention(),
@@ -120,6 +145,15 @@ ROWS = [
         outputs=("y", "k", "v"),
         unidirectional=1,
     ),
+    _multi([Q, (2, 2, 5, 4), (2, 2, 5, 4), (24,)]),
+    _multi([Q, K, V, None, (2, 1, 3, 4)], mask=[[1, 1, 1, 0], [0, 1, 1, 1]], outputs=SCORES),
+    _multi([Q, Q, Q, None, None, (2, 2, 2, 4), (2, 2, 2, 4)], outputs=("y", "k", "v", "scores")),
+    _buffered(1, 2),
+    _buffered(3, 2, bias=True, unidirectional=1),
+    _buffered(3, 3, outputs=("y", "k", "v", "scores"), scale=0.4),
+    _buffered(1, 2, mask=[[1, 0, 1], [1, 1, 1], [0, 1, 1], [1, 1, 1]]),
+    _buffered(1, 4, beams=True),
+    _buffered(1, 3, beams=True, bias=True, outputs=("y", "k", "v", "scores")),
     _multi([(2, 3, 2, 3, 4)], formula=_packed),
     _multi([(2, 3, 2, 3, 4), None, None, (24,)], formula=_packed),
     _multi([Q, (2, 5, 2, 2, 4)], formula=_packed),
@@ -132,18 +166,36 @@ def test_definition_and_gradient(row: Row, symbolic: bool) -> None:
     check_row(row, symbolic=symbolic)
 
 
+TWO = np.array([2], np.int32)
+
+
+def _without(row: Row, index: int) -> list[np.ndarray | None]:
+    return [None if k == index else array for k, array in enumerate(row.inputs)]
+
+
+def test_scores_of_keys_that_a_query_must_not_see() -> None:
+    """They are the lowest number; no difference is taken of an output that holds it."""
+    row = _multi([Q, Q, Q, (24,)], scale=0.3, unidirectional=1, outputs=SCORES)
+    want = forward(row)
+    model = fused_model(row, np.float32, results=want)
+    gradient = differentiate(model, wrt=["x0"], of=["y"])
+    got = runner(ir.to_proto(gradient.model))({name: single(array) for name, array in row.point.items()})
+    np.testing.assert_allclose(got["scores"], want["scores"], rtol=2e-5, atol=2e-6)
+    assert want["scores"][0, 0, 0, 1] < -3e38
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
         (_attention(do_rotary=1), "do_rotary = 1"),
         (_attention(past=2, past_present_share_buffer=1), "past_present_share_buffer = 1"),
         (_multi([Q, Q, Q, None, None, (2, 2, 2, 4)]), "one of past_key and past_value"),
-        (_multi([Q, Q, Q], outputs=("y", "", "", "scores")), "output 3, 'qk'"),
+        (replace(_buffered(1, 2), inputs=[*_buffered(1, 2).inputs[:6], None, None, TWO]), "without a past"),
+        (replace(_buffered(1, 4, beams=True), inputs=_without(_buffered(1, 4, beams=True), 8)), "cache_ind"),
         (_multi([Q]), "its query has 3 axes"),
         (_multi([Q, K]), "its key has 3 axes"),
         (_multi([Q, None, K]), "a value, but no key"),
         (_multi([Q, K, (2, 2, 4, 4)]), "3 and 4 axes"),
-        (_multi([Q, (2, 2, 5, 4), (2, 2, 5, 4), (24,)]), "split into heads"),
         (_multi([Q, (2, 5, 2, 2, 4), None, (24,)]), "packed keys and values"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",

@@ -54,6 +54,7 @@ def _row(
     return Row("GroupQueryAttention", inputs, given, outputs, kept=(7, 8), note=note)
 
 
+SHOWN = ("y", "k", "v", "scores")
 ROWS = [
     _row([3, 3]),
     _row([3, 3], packed=True),
@@ -77,6 +78,22 @@ ROWS = [
     _row([3, 3], do_rotary=1, positions=[[2, 0, 1], [3, 4, 5]]),
     _row([4, 4], new=1, past=3, do_rotary=1, positions=[[3], [6]]),
     _row([5], new=2, past=3, do_rotary=1, positions=[[6, 2]]),
+    # rows behind the end of a shorter sequence
+    _row([2, 3]),
+    _row([2, 3], do_rotary=1, smooth_softmax=1),
+    _row([2, 4], new=4, local_window_size=2),
+    _row([2, 4], new=4, local_window_size=2, bias=(1, 4, 4, 4), packed=True),
+    _row([2, 4], new=4, local_window_size=2, softcap=1.0),
+    _row([2, 4], new=4, local_window_size=2, sink=True),
+    replace(_row([2, 4], new=4, past=6, do_rotary=1), wrt=[0, 1, 2, 7, 8]),  # nothing of the past is left
+    _row([3, 3], outputs=SHOWN, qk_output=1),
+    _row([2, 3], outputs=SHOWN, qk_output=2),
+    _row([3, 3], outputs=SHOWN, qk_output=1, softcap=1.5, bias=(1, 4, 3, 3)),
+    _row([2, 4], new=4, outputs=SHOWN, qk_output=2, local_window_size=2),
+    _row([2, 4], new=4, outputs=SHOWN, qk_output=1, local_window_size=2),
+    _row([5], new=2, past=6, outputs=SHOWN, qk_output=1),
+    _row([4, 6], new=1, past=6, outputs=SHOWN, qk_output=2, sink=True),
+    _row([3, 3], outputs=SHOWN, qk_output=2, smooth_softmax=1, causal=0),
 ]
 
 
@@ -117,7 +134,7 @@ def test_heads_that_are_normalized_first() -> None:
             "sliding_window_cache = 1",
         ),
         (_row([3, 3], local_window_size=2, causal=0), "window of 2 keys"),
-        (_row([3, 3], outputs=["y", "", "", "qk"], qk_output=1), "output 3, 'output_qk'"),
+        (_row([3, 3], outputs=["y", "", "", "qk"], qk_output=0), "output 3, 'output_qk'"),
         (replace(_row([3, 3]), inputs=drawn((2, 3, 32), (2, 3, 16))), "one of key and value"),
     ],
     ids=["quantized", "cache", "window", "scores", "value"],

@@ -34,8 +34,9 @@ def group_query_attention(w: Writer) -> None:
     Letters are those of `scores`. The query is [b, s, n h] with key and value [b, s, g h], or all in one
     along the last axis. After the node, sequence i has T = lengths[i] + 1 keys. The last min(s, T) of these
     are new, the first of the rows given; before them stand the first rows of the past, [b, g, p, h]. The
-    present, [b, g, max(total, p), h], is zero behind them. A query sees the keys up to that of its own row,
-    of these only the last ``local_window_size``, where that is given.
+    present, [b, g, max(total, p), h], is zero behind the rows given. A query sees the keys up to that of its
+    own row, of these only the last ``local_window_size``, where that is given. The scores that the node gives
+    are those before (``qk_output`` = 1) or after the softmax (2), [b, n, s, total], zero for keys unseen.
     """
     w.refuse_attributes(
         k_quant_type="NONE", v_quant_type="NONE", kv_cache_bit_width=0, sliding_window_cache=0
@@ -44,7 +45,9 @@ def group_query_attention(w: Writer) -> None:
     if window == 0 or (window > 0 and not w.attribute("causal", 1)):
         raise w.refused(f"its window of {window} keys is not understood")
     w.refuse_inputs(k_scale=12, v_scale=13, query_seqlens=16)
-    w.refuse_outputs(output_qk=3)
+    shown = int(w.attribute("qk_output", 0))
+    if shown not in (1, 2):
+        w.refuse_outputs(output_qk=3)
     if w.has(3) != w.has(4):
         raise w.refused("it has one of past_key and past_value")
     heads, kv_heads = int(w.attribute("num_heads")), int(w.attribute("kv_num_heads"))
@@ -58,7 +61,7 @@ def group_query_attention(w: Writer) -> None:
     if w.attribute("do_rotary", 0):
         q, k = _turned(w, q, k, _positions(w, steps) if w.has(9) else rows)
     if w.has(3):
-        k, v = (_joined(w, old, new, past, lengths) for old, new in (("past_key", k), ("past_value", v)))
+        k, v = (_joined(w, old, new, past) for old, new in (("past_key", k), ("past_value", v)))
     for index, (name, state) in enumerate((("present_key", k), ("present_value", v)), 1):
         if index < len(w.node.outputs):
             w.op("Identity", state, to=name)
@@ -70,8 +73,15 @@ def group_query_attention(w: Writer) -> None:
         scores = w.op("Mul", w.op("Tanh", w.op("Div", scores, cap)), cap)
     if w.has(10):
         scores = w.op("Add", scores, "attention_bias")
-    scores = w.op("Where", _seen(w, scores, rows, lengths), scores, lowest(w, scores))
-    merge_heads(w, weighted_values(w, _softmax(w, scores), v, groups), "y")
+    seen = _seen(w, scores, rows, lengths)
+    weights = _softmax(w, w.op("Where", seen, scores, lowest(w, scores)))
+    if window > 0:  # a row behind the end of its sequence may see nothing
+        weights = _unless_hidden(w, seen, weights)
+    if w.used(3):
+        given = _unless_hidden(w, seen, scores if shown == 1 else weights)
+        total = w.op("Reshape", w.cast("total", _INT64), w.ints(1))
+        w.op("Slice", given, w.ints(0), total, w.ints(3), to="scores")
+    merge_heads(w, weighted_values(w, weights, v, groups), "y")
 
 
 def _parts(w: Writer, heads: int, kv_heads: int) -> tuple[str, str, str]:
@@ -114,7 +124,7 @@ def _turned(w: Writer, q: str, k: str, positions: str) -> tuple[str, str]:
     return q, k
 
 
-def _joined(w: Writer, old: str, new: str, past: str, lengths: str) -> str:
+def _joined(w: Writer, old: str, new: str, past: str) -> str:
     """Write the present[b, g, max(total, p), h]: of each sequence ``past`` old rows, the new ones, zeros."""
     total = w.op("Reshape", w.cast("total", _INT64), w.ints(1))
     before, width = w.size(old, 2), w.size(new, 2)
@@ -128,24 +138,36 @@ def _joined(w: Writer, old: str, new: str, past: str, lengths: str) -> str:
     source = w.op("Concat", old, new, zeros, axis=2)
     shifted = w.op("Add", w.op("Sub", rows, past), before)  # where a new row stands in the source
     row = w.op("Where", w.op("Less", rows, past), rows, shifted)
-    row = w.op("Where", w.op("Less", rows, lengths), row, w.op("Add", before, width))
+    row = w.op("Where", w.op("Less", rows, w.op("Add", past, width)), row, w.op("Add", before, width))
     row = w.op("Unsqueeze", row, w.ints(1, 3))
     shape = w.op("Concat", w.size(new, 0), w.size(new, 1), w.ints(1), w.size(new, 3), axis=0)
     return w.op("GatherElements", source, w.op("Expand", row, shape), axis=2)
 
 
 def _seen(w: Writer, scores: str, rows: str, lengths: str) -> str:
-    """Write which keys a query sees, [b, 1, s, t]."""
+    """Write which keys a query sees, [b, 1, s, t]; none behind the end of its sequence."""
     keys = count(w, w.size(scores, 3))
+    seen = w.op("Less", keys, w.op("Unsqueeze", lengths, w.ints(2)))
     if w.attribute("causal", 1):
         ends = w.op("Unsqueeze", rows, w.ints(2))
-        seen = w.op("LessOrEqual", keys, ends)
+        seen = w.op("And", seen, w.op("LessOrEqual", keys, ends))
         window = int(w.attribute("local_window_size", -1))
         if window >= 0:
+            if not _in_tiles(w):
+                ends = w.op("Min", ends, w.op("Sub", w.op("Unsqueeze", lengths, w.ints(2)), w.ints(1)))
             seen = w.op("And", seen, w.op("Greater", keys, w.op("Sub", ends, w.ints(window))))
-    else:
-        seen = w.op("Less", keys, w.op("Unsqueeze", lengths, w.ints(2)))
     return w.op("Unsqueeze", seen, w.ints(1))
+
+
+def _in_tiles(w: Writer) -> bool:
+    """Whether the kernel goes over tiles of keys; it then does not move the window of rows behind the end."""
+    plain = not (w.attribute("softcap", 0.0) or w.attribute("smooth_softmax", 0))
+    return plain and not (w.has(11) or w.used(3))
+
+
+def _unless_hidden(w: Writer, seen: str, x: str) -> str:
+    """Write x[b, n, s, t] with zeros for keys that a query does not see."""
+    return w.op("Where", seen, x, w.number(0.0, x))
 
 
 def _softmax(w: Writer, scores: str) -> str:

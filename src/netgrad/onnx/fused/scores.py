@@ -103,8 +103,8 @@ def mask_bias(w: Writer, mask: str, rank: int, scores: str) -> str:
     return w.op("Where", keep, w.number(0.0, scores), w.number(value, scores))
 
 
-def past_only(w: Writer, scores: str, past: str | None) -> str:
-    """Write the scores[b, n, s, t] with those of later keys hidden: query i sees the keys up to past + i.
+def past_only(w: Writer, scores: str, past: str | None, hidden: str) -> str:
+    """Write the scores[b, n, s, t] with ``hidden`` for later keys: query i sees the keys up to past + i.
 
     A single query sees all, as in the kernel. ``past`` is an int64 in one axis, None for no past.
     """
@@ -113,4 +113,4 @@ def past_only(w: Writer, scores: str, past: str | None) -> str:
         rows = w.op("Add", rows, past)
     seen = w.op("LessOrEqual", count(w, w.size(scores, 3)), rows)
     seen = w.op("Or", seen, w.op("Equal", w.size(scores, 2), w.ints(1)))
-    return w.op("Where", seen, scores, lowest(w, scores))
+    return w.op("Where", seen, scores, hidden)
