@@ -1,6 +1,11 @@
 """Nets, operators, gradients, plans: what scripts know as ``caffe2.python.core``."""
 
-from netgrad.caffe2.python.core.blob_reference import BlobReference, ScopedBlobReference, ScopedName
+from netgrad.caffe2.python.core.blob_reference import (
+    BlobReference,
+    ScopedBlobReference,
+    ScopedName,
+    output_to_list,
+)
 from netgrad.caffe2.python.core.data_type import DataType
 from netgrad.caffe2.python.core.device import DeviceOption, IsGPUDeviceType, device_option_equal
 from netgrad.caffe2.python.core.gradient import (
@@ -19,13 +24,7 @@ from netgrad.caffe2.python.core.placement import (
     copy_func_between_devices,
     device_equal,
 )
-from netgrad.caffe2.python.core.plan import (
-    ExecutionStep,
-    Plan,
-    execution_step,
-    output_to_list,
-    scoped_execution_step,
-)
+from netgrad.caffe2.python.core.plan import Plan
 from netgrad.caffe2.python.core.process import (
     GetGlobalInitArgs,
     GlobalInit,
@@ -42,6 +41,12 @@ from netgrad.caffe2.python.core.ssa import (
     get_output_producers,
     get_ssa,
     get_undefined_blobs,
+)
+from netgrad.caffe2.python.core.steps import (
+    ExecutionStep,
+    execution_step,
+    scoped_execution_step,
+    to_execution_step,
 )
 from netgrad.caffe2.python.native import C
 from netgrad.caffe2.python.scope import (
@@ -100,4 +105,5 @@ __all__ = [
     "recurrent_network_op_remap",
     "remap_proto",
     "scoped_execution_step",
+    "to_execution_step",
 ]

@@ -120,3 +120,15 @@ def references(blobs: Any) -> list[BlobReference]:
         else:
             raise TypeError(f"a blob is a name or a reference, not {blob!r} ({type(blob).__name__})")
     return found
+
+
+def output_to_list(op_output: Any) -> list[Any]:
+    """What an operator call returned, as a list.
+
+    Raises:
+        AssertionError: It is nothing that one returns.
+    """
+    assert op_output is None or isinstance(op_output, list | tuple | BlobReference), f"{op_output!r}"
+    if op_output is None:
+        return []
+    return [op_output] if isinstance(op_output, BlobReference) else list(op_output)

@@ -32,8 +32,11 @@ class Net(NetRecords):
     external input by itself.
     """
 
-    def __init__(self, name_or_proto: str | NetDef) -> None:
-        """Start an empty net of this name, or copy a message; the name is made unique in the process."""
+    def __init__(self, name_or_proto: str | NetDef | None) -> None:
+        """Start an empty net of this name, or copy a message.
+
+        The name is made unique in the process, and gets that of the active net builder in front.
+        """
         self._net = NetDef()
         if isinstance(name_or_proto, NetDef):
             self._net.CopyFrom(name_or_proto)
@@ -347,7 +350,7 @@ class Net(NetRecords):
         Returns:
             A function of inputs and outputs like those of other operators.
         """
-        token = token_of(f, grad_f, python_func_type, pass_workspace)
+        token = token_of(f, grad_f, python_func_type, pass_workspace, per_operator=True)
 
         def add(*args: Any, **kwargs: Any) -> Any:
             own = {
@@ -358,6 +361,14 @@ class Net(NetRecords):
             return self._create_and_add("Python", *args, **{**own, **kwargs})
 
         return add
+
+    def LogInfo(self, *msg_or_blobs: Any) -> None:
+        """Print texts and blobs when the net runs."""
+        for one in msg_or_blobs:
+            blob = one
+            if not isinstance(one, BlobReference):
+                blob = self.GivenTensorStringFill([], self.NextName("log"), shape=[], values=[one])
+            self.Print(blob, [])
 
     def DeduplicateGradientSlices(self, g: GradientSlice, aggregator: str = "sum") -> GradientSlice:
         """Add operators that aggregate the rows of equal indices; returns a slice without repeated ones."""

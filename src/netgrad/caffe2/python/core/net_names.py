@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
 
 _taken: set[str] = set()
+_taken_by_steps: set[str] = set()
 _NUMBERED_BLOB = re.compile(r"_blob_(\d)")
 
+prefixes: list[Callable[[], str]] = []
+"""What is asked for the prefix of a new net's name, such as that of the net builder which is active."""
 
-def unique_net_name(wish: str) -> str:
-    """``wish``, or with ``_1``, ``_2``, ... behind it; names are never given twice."""
+
+def current_prefix() -> str:
+    """What new nets have in front of their names; empty for nothing."""
+    return "/".join(filter(None, (prefix() for prefix in prefixes)))
+
+
+def unique_net_name(wish: str | None) -> str:
+    """``wish`` behind the prefix, or with ``_1``, ``_2``, ... behind it; names are never given twice."""
+    return _unique("/".join(filter(None, (current_prefix(), wish))), _taken)
+
+
+def unique_step_name(wish: str) -> str:
+    """``wish``, or with a number behind it: the names of steps, which have no prefix."""
+    return _unique(wish, _taken_by_steps)
+
+
+def _unique(wish: str, taken: set[str]) -> str:
     name, count = wish, 0
-    while name in _taken:
+    while name in taken:
         count += 1
         name = f"{wish}_{count}"
-    _taken.add(name)
+    taken.add(name)
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
@@ -9,7 +10,13 @@ from netgrad.caffe2.python.core.operators import CreateOperator
 from netgrad.caffe2.running.operators.python_function import register_python_functions
 
 
-def token_of(f: Any, grad_f: Any = None, python_func_type: Any = None, pass_workspace: bool = False) -> str:
+def token_of(
+    f: Any,
+    grad_f: Any = None,
+    python_func_type: Any = None,
+    pass_workspace: bool = False,
+    per_operator: bool = False,
+) -> str:
     """Remember functions under a token, an argument of the operators that call them.
 
     Args:
@@ -18,10 +25,16 @@ def token_of(f: Any, grad_f: Any = None, python_func_type: Any = None, pass_work
         python_func_type: A class whose instances, made with ``f``, have the methods ``forward`` and
             ``backward``.
         pass_workspace: Whether the functions get the workspace behind them.
+        per_operator: Whether tuples give functions anew for each operator that is created in a workspace,
+            such as those of the instances of a task, or one for all.
     """
     if python_func_type is not None:
         functions = python_func_type(f)
         return register_python_functions(functions.forward, functions.backward, pass_workspace)
+    if per_operator and isinstance(f, tuple):
+        assert grad_f is None or isinstance(grad_f, tuple), "both functions are built, or none"
+        build_gradient = None if grad_f is None else partial(_built, grad_f)
+        return register_python_functions(partial(_built, f), build_gradient, pass_workspace, build=True)
     return register_python_functions(_built(f), None if grad_f is None else _built(grad_f), pass_workspace)
 
 

@@ -16,7 +16,8 @@ from netgrad.caffe2.lowering.context import ELEMENT_TYPES
 from netgrad.caffe2.makers.types import registered_types
 from netgrad.caffe2.python.core.blob_reference import BlobReference
 from netgrad.caffe2.python.core.net import Net
-from netgrad.caffe2.python.core.plan import ExecutionStep, Plan
+from netgrad.caffe2.python.core.plan import Plan
+from netgrad.caffe2.python.core.steps import ExecutionStep
 from netgrad.caffe2.python.core.tracebacks import show
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import is_tensor, shape_of

@@ -16,13 +16,17 @@ class _Functions:
     forward: Callable[..., Any]
     gradient: Callable[..., Any] | None
     pass_workspace: bool
+    build: bool
 
 
 _functions: dict[str, _Functions] = {}
 
 
 def register_python_functions(
-    forward: Callable[..., Any], gradient: Callable[..., Any] | None = None, pass_workspace: bool = False
+    forward: Callable[..., Any],
+    gradient: Callable[..., Any] | None = None,
+    pass_workspace: bool = False,
+    build: bool = False,
 ) -> str:
     """Remember the functions of a ``Python`` operator.
 
@@ -30,12 +34,13 @@ def register_python_functions(
         forward: Called with the lists of inputs and outputs (`Tensor`) and perhaps the workspace.
         gradient: Called with the inputs, outputs and output gradients in one list, and the input gradients.
         pass_workspace: Whether both get the workspace behind them.
+        build: Whether they are called without arguments, once for each operator, and give the functions.
 
     Returns:
         The token by which operators name them, their argument ``token``.
     """
     token = f"netgrad_python_{len(_functions)}"
-    _functions[token] = _Functions(forward, gradient, pass_workspace)
+    _functions[token] = _Functions(forward, gradient, pass_workspace, build)
     return token
 
 
@@ -64,5 +69,10 @@ def _called(call: Call, function: Callable[..., Any]) -> None:
         call.value(at)
     inputs = [Tensor(call.blob(at)) for at in range(len(call.definition.input))]
     outputs = [Tensor(call.workspace.create_blob(name)) for name in call.definition.output]
-    more = [call.workspace] if _found(call).pass_workspace else []
+    found = _found(call)
+    if found.build:
+        if "function" not in call.memory:
+            call.memory["function"] = function()
+        function = call.memory["function"]
+    more = [call.workspace] if found.pass_workspace else []
     function(inputs, outputs, *more)
