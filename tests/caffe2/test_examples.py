@@ -39,3 +39,11 @@ def test_a_pretrained_pair_predicts(tmp_path: Path) -> None:
     assert found
     assert abs(float(found[1]) - 1) < 1e-5
     assert (tmp_path / "tiny_predict_net.pb").is_file()
+
+
+def test_devices_learn_the_digits_together() -> None:
+    printed = _run("data_parallel.py", "5", "2")
+    held_out = re.findall(r"held out (\S+)", printed)
+    assert len(held_out) == 5
+    assert float(held_out[-1]) > 0.93
+    assert "largest difference between devices: 0.0\n" in printed
