@@ -1,13 +1,14 @@
-"""Blobs in a database: tensors in chunks, texts whole."""
+"""Blobs in a database: tensors in chunks, texts and maps whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.caffe2_pb2 import BlobProto
+from netgrad.caffe2.caffe2_pb2 import BlobProto, TensorProtos
 from netgrad.caffe2.read import parse
 from netgrad.caffe2.tensors import ELEMENTS, Array, elements_of, to_message
 from netgrad.core import InvalidModelError
@@ -17,10 +18,47 @@ CHUNK = 1_000_000
 
 _SEPARATOR = "#%"
 _STRING = "std::string"
+_MAP = "(std::unordered_map<"
+
+
+@dataclass
+class IntegerMap:
+    """A map of integers to integers, each of int32 or int64.
+
+    Attributes:
+        key_dtype: The type of the keys.
+        value_dtype: The type of the values.
+        entries: The values by key.
+    """
+
+    key_dtype: np.dtype[Any]
+    value_dtype: np.dtype[Any]
+    entries: dict[int, int]
+
+    def to_message(self, name: str) -> BlobProto:
+        """The map as a blob of this name."""
+        keys = np.array(list(self.entries), self.key_dtype)
+        values = np.array(list(self.entries.values()), self.value_dtype)
+        content = TensorProtos(protos=[to_message(array, name, 0, array.size) for array in (keys, values)])
+        kind = f"{_MAP}{self.key_dtype}_t, {self.value_dtype}_t>)"
+        return BlobProto(name=name, type=kind, content=content.SerializeToString())
+
+    @staticmethod
+    def of(blob: BlobProto, where: str) -> IntegerMap:
+        """The map that a blob holds.
+
+        Raises:
+            InvalidModelError: It is something else.
+        """
+        found = parse(TensorProtos, blob.content, where)
+        if len(found.protos) != 2:
+            raise InvalidModelError(f"{where} is no map: it holds {len(found.protos)} tensors")
+        keys, values = (elements_of(tensor) for tensor in found.protos)
+        return IntegerMap(keys.dtype, values.dtype, dict(zip(keys.tolist(), values.tolist(), strict=True)))
 
 
 def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[str, bytes]]:
-    """The records of blobs: arrays, and texts or bytes.
+    """The records of blobs: arrays, texts or bytes, and maps.
 
     Raises:
         InvalidArgumentError: Caffe2 has no tensors of an array's element type.
@@ -29,6 +67,9 @@ def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[s
         if isinstance(value, str | bytes):
             content = value.encode() if isinstance(value, str) else value
             yield name, BlobProto(name=name, type=_STRING, content=content).SerializeToString()
+            continue
+        if isinstance(value, IntegerMap):
+            yield name, value.to_message(name).SerializeToString()
             continue
         array = np.asarray(value)
         for count, begin in enumerate(range(0, max(array.size, 1), chunk)):
@@ -39,8 +80,10 @@ def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[s
             yield f"{name}{_SEPARATOR}{count}", blob.SerializeToString()
 
 
-def from_records(records: Iterable[tuple[str, bytes]], file: str = "") -> dict[str, Array | bytes]:
-    """The blobs of a database: arrays, and bytes for texts. Chunks may come in any order.
+def from_records(
+    records: Iterable[tuple[str, bytes]], file: str = ""
+) -> dict[str, Array | bytes | IntegerMap]:
+    """The blobs of a database: arrays, bytes for texts, and maps. Chunks may come in any order.
 
     Args:
         records: What was read.
@@ -50,11 +93,14 @@ def from_records(records: Iterable[tuple[str, bytes]], file: str = "") -> dict[s
         InvalidModelError: A record is no blob, or a tensor isn't complete.
     """
     where = f"{file}: " if file else ""
-    blobs: dict[str, Array | bytes] = {}
+    blobs: dict[str, Array | bytes | IntegerMap] = {}
     missing: dict[str, int] = {}
     for key, value in records:
         name = key.split(_SEPARATOR)[0]
         blob = parse(BlobProto, value, f"{where}blob '{name}'")
+        if blob.type.startswith(_MAP):
+            blobs[name] = IntegerMap.of(blob, f"{where}blob '{name}'")
+            continue
         if not blob.HasField("tensor"):
             blobs[name] = blob.content
             continue

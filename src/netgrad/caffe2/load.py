@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 from google.protobuf import text_format
 
 from netgrad.caffe2.blobs import from_records, to_records
@@ -111,7 +112,7 @@ def _from_predictor(content: bytes, file: str) -> SavedModel:
     predict = next((net for key, net in nets.items() if key.startswith("PREDICT_NET_TYPE")), None)
     if predict is None:
         raise InvalidModelError(f"{file}: the model has no net that predicts")
-    arrays = {name: value for name, value in blobs.items() if not isinstance(value, bytes)}
+    arrays = {name: value for name, value in blobs.items() if isinstance(value, np.ndarray)}
     return SavedModel(predict, NetDef(name="init"), meta, arrays)
 
 

@@ -72,7 +72,7 @@ def to_message(array: Array, name: str | None = None, begin: int = 0, end: int |
         message.segment.begin, message.segment.end = begin, end
         elements = elements[begin:end]
     if message.data_type == TensorProto.STRING:
-        message.string_data.extend(one if isinstance(one, bytes) else str(one).encode() for one in elements)
+        message.string_data.extend(_text(one) for one in elements)
     elif message.data_type == TensorProto.FLOAT16:
         message.int32_data.extend(elements.view(np.uint16).astype(np.int32))
     elif message.data_type in _FIELDS:
@@ -80,6 +80,14 @@ def to_message(array: Array, name: str | None = None, begin: int = 0, end: int |
     else:
         message.int32_data.extend(elements.astype(np.int32).tolist())
     return message
+
+
+def _text(element: Any) -> bytes:
+    if not isinstance(element, str | bytes):
+        raise InvalidArgumentError(
+            f"Caffe2 has no tensors of {type(element).__name__}: texts are str or bytes"
+        )
+    return element.encode() if isinstance(element, str) else element
 
 
 def elements_of(message: TensorProto) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.blobs import CHUNK, from_records, to_records
+from netgrad.caffe2.blobs import CHUNK, IntegerMap, from_records, to_records
 from netgrad.caffe2.caffe2_pb2 import TensorProto, TensorProtos
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
@@ -18,7 +19,19 @@ from netgrad.caffe2.running.registry import runs
 from netgrad.caffe2.tensors import to_array
 
 
-class Reader:
+class RecordReader(ABC):
+    """Gives the records of a database one by one."""
+
+    @abstractmethod
+    def next(self) -> tuple[str, bytes]:
+        """The next record."""
+
+    @abstractmethod
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """All records, from the first on."""
+
+
+class Reader(RecordReader):
     """Goes round and round the records of a database, or of a shard of it.
 
     Attributes:
@@ -96,7 +109,7 @@ def _create_db(call: Call) -> None:
 def _tensor_protos_db_input(call: Call) -> None:
     """The next records, a tensor of each place of their messages stacked over the batch."""
     reader = call.value(0)
-    if not isinstance(reader, Reader):
+    if not isinstance(reader, RecordReader):
         raise call.error(f"input '{call.definition.input[0]}' was not written by CreateDB")
     size = call.argument("batch_size", 0)
     rows = [[to_array(proto) for proto in _protos(call, reader)] for _ in range(size or 1)]
@@ -113,7 +126,7 @@ def _tensor_protos_db_input(call: Call) -> None:
         call.write(at, np.stack(column))
 
 
-def _protos(call: Call, reader: Reader) -> list[TensorProto]:
+def _protos(call: Call, reader: RecordReader) -> list[TensorProto]:
     key, value = reader.next()
     message = TensorProtos.FromString(value)
     if not message.protos:
@@ -160,7 +173,7 @@ def _saved_name(call: Call, name: str) -> str:
 
 def _saved(call: Call, name: str) -> Any:
     value = call.workspace.value(name, call.definition)
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | IntegerMap):
         return value
     if is_tensor(value) or is_text(value):
         return as_array(value)
@@ -193,7 +206,7 @@ def _sources(call: Call) -> Iterable[Iterable[tuple[str, bytes]]]:
     if call.definition.input:
         for at, name in enumerate(call.definition.input):
             reader = call.value(at)
-            if not isinstance(reader, Reader):
+            if not isinstance(reader, RecordReader):
                 raise call.error(f"input '{name}' was not written by CreateDB")
             yield reader.all()
         return
