@@ -405,7 +405,7 @@ def test_a_row_of_one_of_several_queues() -> None:
     assert 50 < counts[0] < 95
     for at in range(3):
         _run("CloseBlobsQueue", f"queue_{at}", [])
-    workspace.RunNet(net, 100)
+    workspace.RunNet(net, 700)
     assert workspace.FetchBlob("status")
 
 
