@@ -55,7 +55,11 @@ def fed(value: Any) -> Any:
         return value
     array = np.asarray(value)
     if array.dtype.kind in "SUO":
-        return array.astype(object)
+        texts = array.astype(object)
+        for at, text in np.ndenumerate(texts):
+            if isinstance(text, str):  # as in the original, texts are bytes
+                texts[at] = text.encode()
+        return texts
     # As the original's bare NumPy array does, a tensor keeps the type that it was given.
     if onnx_ir.DataType.from_numpy(array.dtype) not in TENSOR_TYPES:
         raise RunError(f"there are no tensors of element type {array.dtype}: convert the array before")

@@ -1,0 +1,1 @@
+"""Saving models for prediction, and loading them."""
