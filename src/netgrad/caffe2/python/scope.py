@@ -55,17 +55,21 @@ def NameScope(prefix: str | None, reset: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def DeviceScope(scope: DeviceOption | None, node_name: str | None = None) -> Iterator[None]:
+def DeviceScope(scope: DeviceOption | int | None, node_name: str | None = None) -> Iterator[None]:
     """Give operators that are created inside the block this device option unless they have their own.
 
     Args:
         scope: The device option; a node name is inherited from the scope around if it has none. With None
-            the option around stays, and only the node is set.
+            or 0 the option around stays, and only the node is set.
         node_name: The node, instead of that of ``scope``.
+
+    Raises:
+        AssertionError: ``scope`` is something else.
     """
     before = _scopes.device
     inside = DeviceOption()
-    if scope is not None:
+    if scope:
+        assert isinstance(scope, DeviceOption), f"a device scope is a device option, not {scope!r}"
         inside.CopyFrom(scope)
     elif before is not None:
         inside.CopyFrom(before)

@@ -6,6 +6,12 @@ from netgrad.caffe2.python.core.blob_reference import (
     ScopedName,
     output_to_list,
 )
+from netgrad.caffe2.python.core.cross_device import (
+    InjectCrossDeviceCopies,
+    InjectDeviceCopiesAmongNets,
+    InjectDeviceCopiesAmongNetsWithoutB2D,
+    RemapEntry,
+)
 from netgrad.caffe2.python.core.data_type import DataType
 from netgrad.caffe2.python.core.device import DeviceOption, IsGPUDeviceType, device_option_equal
 from netgrad.caffe2.python.core.gradient import (
@@ -78,6 +84,9 @@ __all__ = [
     "InferBlobDevices",
     "InferOpBlobDevices",
     "InferOpBlobDevicesAsDict",
+    "InjectCrossDeviceCopies",
+    "InjectDeviceCopiesAmongNets",
+    "InjectDeviceCopiesAmongNetsWithoutB2D",
     "IsGPUDeviceType",
     "IsOperator",
     "IsOperatorWithEngine",
@@ -85,6 +94,7 @@ __all__ = [
     "Net",
     "Plan",
     "RefreshRegisteredOperators",
+    "RemapEntry",
     "ScopedBlobReference",
     "ScopedName",
     "SetEnginePref",

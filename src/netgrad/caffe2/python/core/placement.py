@@ -17,12 +17,31 @@ def InferBlobDevices(net: Net) -> dict[str, DeviceOption]:
     return {name: op.device_option for op in net.Proto().op for name in op.output}
 
 
+# Operators with inputs or outputs on the processor, whatever their device: the places of both; None for all.
+_ON_PROCESSOR: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...] | None]] = {
+    "CopyCPUToGPU": (None, ()),
+    "CopyFromCPUInput": (None, ()),
+    "CopyGPUToCPU": ((), None),
+    "EnsureCPUOutput": ((), None),
+    "Concat": ((), (1,)),  # the sizes of the parts
+    "Split": ((1,), ()),
+    "LearningRate": ((0,), ()),  # the counter of iterations, as in the following
+    "Adam": ((5,), ()),
+    "SparseAdam": ((6,), ()),
+    "RowWiseSparseAdam": ((6,), ()),
+}
+
+
 def InferOpBlobDevices(op: OperatorDef) -> tuple[list[DeviceOption], list[DeviceOption]]:
-    """The devices of an operator's inputs and outputs: its own, except at copies between devices."""
-    cpu, own = DeviceOption(device_type=CPU), op.device_option
-    reads = cpu if op.type == "CopyCPUToGPU" else own
-    writes = cpu if op.type == "CopyGPUToCPU" else own
-    return [reads] * len(op.input), [writes] * len(op.output)
+    """The devices of an operator's inputs and outputs: its own, but for what has to be on the processor."""
+    own = op.device_option
+    reads, writes = _ON_PROCESSOR.get(op.type, ((), ()))
+
+    def placed(count: int, places: tuple[int, ...] | None) -> list[DeviceOption]:
+        cpu = DeviceOption(device_type=CPU)
+        return [cpu if places is None or place in places else own for place in range(count)]
+
+    return placed(len(op.input), reads), placed(len(op.output), writes)
 
 
 def InferOpBlobDevicesAsDict(op: OperatorDef) -> tuple[dict[str, DeviceOption], dict[str, DeviceOption]]:
