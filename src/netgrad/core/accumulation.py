@@ -61,20 +61,17 @@ class Accumulation:
     gradient: Gradient
 
 
-class _Several:
-    """The contributions of a value that has more than one, and what is still to be added.
+class _Running:
+    """What is still to be added for a value whose contributions are added as they come.
 
-    What is still to be added is in ``terms``: with the strategy ``sum`` everything. ``wide`` says whether the
-    dense terms' sum is in a wider type by now.
+    ``wide`` says whether the dense terms' sum is in a wider type by now.
     """
 
-    __slots__ = ("folded", "gradients", "partial", "sources", "strategy", "terms", "wide")
+    __slots__ = ("folded", "partial", "strategy", "terms", "wide")
 
-    def __init__(self, strategy: str, gradient: GradientRef, source: int) -> None:
+    def __init__(self, strategy: str, gradient: GradientRef) -> None:
         self.strategy = strategy
-        self.gradients = [gradient]
-        self.sources = [source]
-        self.terms = self.gradients if strategy == "sum" else [gradient]
+        self.terms = [gradient]
         self.partial = 0 if isinstance(gradient, int) else NONE  # position of the dense terms' sum so far
         self.folded = False
         self.wide = False
@@ -104,44 +101,61 @@ class Accumulator:
         self._adder = adder
         self._strategy = strategy
         self._sources = [_UNMET] * len(versions.blobs)  # where the first contribution came from
-        self._several: dict[int, _Several] = {}
-        self._settled: list[tuple[int, _Several]] = []
+        # Of values with more than one contribution all of these, a gradient and its source in turn.
+        self._several: dict[int, list[Any]] = {}
+        self._running: dict[int, _Running] = {}
+        self._settled: list[int] = []
 
     def contribute(
-        self, value: int, gradient: GradientRef, source: int, shared: Collection[GradientRef | None] = ()
+        self,
+        values: Iterable[int],
+        gradients: Iterable[GradientRef | None],
+        source: int,
+        shared: Collection[GradientRef | None] = (),
     ) -> None:
-        """Add ``gradient`` to what is known of the gradient of ``value``.
+        """Add gradients to what is known of the gradients of values.
 
         Args:
-            value: The value.
-            gradient: Its partial gradient.
-            source: The forward operator whose rule gives it, NONE for a start gradient.
+            values: The values.
+            gradients: For each of them its partial gradient, or None if it gets none.
+            source: The forward operator whose rule gives them, NONE for start gradients.
             shared: Gradients that the operator gives to several values.
         """
-        claims = self._tape.claims
-        if isinstance(gradient, int):
-            if gradient >= 0 and claims[gradient] == UNCLAIMED:
-                claims[gradient] = value
-        else:
-            for ref in gradient:
-                if ref >= 0 and claims[ref] == UNCLAIMED:
-                    claims[ref] = value
-        if self._sources[value] == _UNMET:
-            self._sources[value] = source
-            self.totals[value] = gradient
-            self.order.append(value)
-            return
-        first = self.totals[value]
-        if first is None:
-            several = self._several[value]
-        else:
-            self.totals[value] = None
-            several = self._several[value] = _Several(self._strategy_for(value), first, self._sources[value])
-            self.due.add(self._versions.first_readers[value])
-        several.gradients.append(gradient)
-        several.sources.append(source)
-        if several.strategy == "sum":
-            return
+        claims, sources, totals = self._tape.claims, self._sources, self.totals
+        for value, gradient in zip(values, gradients, strict=True):
+            if gradient is None:
+                continue
+            if isinstance(gradient, int):
+                if gradient >= 0 and claims[gradient] == UNCLAIMED:
+                    claims[gradient] = value
+            else:
+                for ref in gradient:
+                    if ref >= 0 and claims[ref] == UNCLAIMED:
+                        claims[ref] = value
+            if sources[value] == _UNMET:
+                sources[value] = source
+                totals[value] = gradient
+                self.order.append(value)
+                continue
+            first = totals[value]
+            if first is None:
+                self._several[value] += (gradient, source)
+            else:
+                totals[value] = None
+                self._several[value] = [first, sources[value], gradient, source]
+                self.due.add(self._versions.first_readers[value])
+                if self._strategy != "sum":
+                    strategy = self._strategy_for(value)
+                    if strategy != "sum":
+                        self._running[value] = _Running(strategy, first)
+            if value in self._running:
+                self._add(value, gradient, source, shared)
+
+    def _add(
+        self, value: int, gradient: GradientRef, source: int, shared: Collection[GradientRef | None]
+    ) -> None:
+        """Add a further contribution now, if it is dense and not the first dense one."""
+        several = self._running[value]
         terms, partial = several.terms, several.partial
         if isinstance(gradient, tuple):
             terms.append(gradient)
@@ -153,7 +167,7 @@ class Accumulator:
         before = terms[partial]
         assert isinstance(before, int), "the partial sum is dense"
         fusing = several.strategy == "fused" and gradient not in shared
-        if several.wide or self._adder.sums_wide(value, len(several.gradients)):
+        if several.wide or self._adder.sums_wide(value, len(self._several[value]) // 2):
             if not several.wide:
                 before = self._adder.widened(before, value, source)
             several.wide = True
@@ -168,15 +182,19 @@ class Accumulator:
     def settle(self, values: Iterable[int], reader: int) -> None:
         """Add up what came for each of ``values``, whose first reader is ``reader``."""
         for value in values:
-            if value in self._several and self._versions.first_readers[value] == reader:
-                several = self._several.pop(value)
-                terms = several.terms
-                if several.wide:
-                    total = terms[several.partial]
-                    assert isinstance(total, int), "the partial sum is dense"
-                    terms[several.partial] = self._adder.narrowed(total, value, reader)
+            if value in self._several and self.totals[value] is None:
+                if self._versions.first_readers[value] != reader:
+                    continue
+                terms = self._several[value][::2]
+                if value in self._running:
+                    several = self._running[value]
+                    terms = several.terms
+                    if several.wide:
+                        total = terms[several.partial]
+                        assert isinstance(total, int), "the partial sum is dense"
+                        terms[several.partial] = self._adder.narrowed(total, value, reader)
                 self.totals[value] = self._adder.total(terms, value, reader)
-                self._settled.append((value, several))
+                self._settled.append(value)
 
     def total(self, value: int) -> GradientRef:
         """The complete gradient of a value that has one."""
@@ -196,18 +214,21 @@ class Accumulator:
 
     def records(self, names: Names) -> tuple[Accumulation, ...]:
         """What was accumulated, in the order of the sums."""
-        return tuple(self._record(value, several, names) for value, several in self._settled)
+        return tuple(self._record(value, names) for value in self._settled)
 
-    def _record(self, value: int, several: _Several, names: Names) -> Accumulation:
+    def _record(self, value: int, names: Names) -> Accumulation:
         total = self.total(value)
+        several = self._several[value]
+        running = self._running.get(value)
+        strategy = "sum" if running is None else running.strategy
         return Accumulation(
             self._versions.blobs[value],
             self._versions.number(value),
             tuple(
                 Contribution(names.of(gradient), None if source == NONE else source)
-                for gradient, source in zip(several.gradients, several.sources, strict=True)
+                for gradient, source in zip(several[::2], several[1::2], strict=True)
             ),
-            "running" if several.strategy == "fused" and not several.folded else several.strategy,
+            "running" if running is not None and strategy == "fused" and not running.folded else strategy,
             self._tape.device_of(total if isinstance(total, int) else total[1]),
             names.of(total),
         )

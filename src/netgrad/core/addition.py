@@ -8,12 +8,13 @@ from typing import Any
 
 from netgrad.core.errors import AccumulationError
 from netgrad.core.operator import GradientSlice, Operator
-from netgrad.core.tape import EXTERNAL, GradientRef, Ref, Tape
+from netgrad.core.tape import ABSENT, EXTERNAL, GradientRef, Ref, Tape
 from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import (
     DeviceVocabulary,
     SparseVocabulary,
     StructuredVocabulary,
+    UniformVocabulary,
     Vocabulary,
     WideVocabulary,
 )
@@ -41,6 +42,9 @@ class Adder:
         self._structured = vocabulary if isinstance(vocabulary, StructuredVocabulary) else None
         self._unique_names = unique_names
         self._wide_words = vocabulary if isinstance(vocabulary, WideVocabulary) else None
+        self._patterns: dict[int, Operator | None] | None = None  # number of terms to what adds them
+        if self._structured is None and isinstance(vocabulary, UniformVocabulary) and vocabulary.sums_alike:
+            self._patterns = {}
         self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
@@ -48,16 +52,17 @@ class Adder:
 
     def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
         """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
-        dense = [term for term in terms if isinstance(term, int)]
         base = None
-        if len(dense) < len(terms):
+        dense: list[Any] = list(terms)
+        if tuple in map(type, terms):
+            dense = [term for term in terms if isinstance(term, int)]
             base = self._base(terms, value)
             slices = [term for term in terms if isinstance(term, tuple)]
             joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
             if not dense:
                 return joined
             dense.insert(terms.index(slices[0]), self.densified(joined, value, origin, base))
-        if self.sums_wide(value, len(dense)):
+        if self._wide_words is not None and self.sums_wide(value, len(dense)):
             wide = [self.widened(ref, value, origin, k) for k, ref in enumerate(dense)]
             return self.narrowed(self.sum(wide, value, origin), value, origin)
         return dense[0] if len(dense) == 1 else self.sum(dense, value, origin, base)
@@ -66,7 +71,9 @@ class Adder:
         """The sum of two or more dense terms."""
         tape = self._tape
         claims, wishes = tape.claims, tape.wishes
-        own = [ref for ref in dict.fromkeys(refs) if ref >= 0 and claims[ref] == value]
+        own = [ref for ref in refs if ref >= 0 and claims[ref] == value]
+        if len(own) > 1:
+            own = list(dict.fromkeys(own))
         base = base or (wishes[own[0]] if own else f"{self._versions.blobs[value]}_grad")
         # The first own term keeps its name, so that the sum can take its place.
         for k, ref in enumerate(own if self._unique_names else own[1:]):
@@ -77,16 +84,37 @@ class Adder:
             # A sum may work in place on its first operand only.
             first = refs.index(own[0])
             terms[0], terms[first] = terms[first], terms[0]
+        pattern = None
+        if self._patterns is not None and device is None:
+            pattern = self._pattern(len(terms))
+        if pattern is not None and min(terms) > ABSENT:
+            total = tape.write(pattern, tuple(terms), base, _origin(origin))
+        else:
+            total = self._phrased(terms, value, origin, base, device)
+        tape.claims[total] = value
+        if own and terms[0] == own[0]:
+            tape.places[total] = terms[0]
+        return total
+
+    def _pattern(self, count: int) -> Operator | None:
+        """The operator that adds ``count`` terms; None if it takes several, or something besides the terms."""
+        assert self._patterns is not None, "asked before"
+        if count not in self._patterns:
+            terms, out = [f"term_{k}" for k in range(count)], "sum"
+            words = self._words.sum(terms, out, None)
+            plain = len(words) == 1 and words[0].outputs == (out,) and words[0].device is None
+            self._patterns[count] = words[0] if plain and words[0].inputs == tuple(terms) else None
+        return self._patterns[count]
+
+    def _phrased(self, terms: Sequence[Ref], value: int, origin: int, base: str, device: Any) -> Ref:
+        """The sum of ``terms`` in the words of the dialect."""
+        tape = self._tape
         named = list(map(tape.reference, terms))
         if self._structured is None:
             words = self._words.sum(named, base, device)
         else:
             words = self._structured.sum_like(self._versions.blobs[value], named, base, device)
-        total = tape.append(words, _origin(origin), device)[base]
-        tape.claims[total] = value
-        if own and terms[0] == own[0]:
-            tape.places[total] = terms[0]
-        return total
+        return tape.append(words, _origin(origin), device)[base]
 
     def sums_wide(self, value: int, count: int) -> bool:
         """Whether ``count`` gradients of ``value`` are added in a wider type."""

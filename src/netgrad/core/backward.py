@@ -174,12 +174,12 @@ def _start(
         if gradient is None:
             out = f"{blob}_autogen_grad"
             words = vocabulary.ones(tape.reference(~value), out, device)
-            sums.contribute(value, tape.append(words, None, device)[out], NONE)
+            sums.contribute([value], [tape.append(words, None, device)[out]], NONE)
         elif isinstance(gradient, GradientSlice):
             indices, values = tape.external(gradient.indices, device), tape.external(gradient.values, device)
-            sums.contribute(value, (indices, values), NONE)
+            sums.contribute([value], [(indices, values)], NONE)
         else:
-            sums.contribute(value, tape.external(gradient, device), NONE)
+            sums.contribute([value], [tape.external(gradient, device)], NONE)
 
 
 def _read_by(

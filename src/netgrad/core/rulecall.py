@@ -91,13 +91,15 @@ class RuleCaller:
             raise
         sums = self._sums
         shared = self._shared(returned, wanted, local) if sums.folds else ()
-        for value, entry, useful in zip(self._versions.reads[index], returned, wanted, strict=True):
-            if entry is not None and useful:
-                gradient = (
-                    local[entry] if type(entry) is str and entry in local else self._entry(entry, local)
-                )
-                if gradient is not None:
-                    sums.contribute(value, gradient, index, shared)
+        gradients = [
+            None
+            if entry is None or not useful
+            else local[entry]
+            if type(entry) is str and entry in local
+            else self._entry(entry, local)
+            for entry, useful in zip(returned, wanted, strict=True)
+        ]
+        sums.contribute(self._versions.reads[index], gradients, index, shared)
 
     # ---- before the call ----------------------------------------------------------------------------
 

@@ -248,6 +248,26 @@ class Tape:
             now += 2
         return local
 
+    def write(self, op: Operator, reads: tuple[Ref, ...], wish: str, origin: int | None) -> Ref:
+        """Append an operator with one output that reads cells only; the names in ``op`` mean nothing.
+
+        Returns:
+            The cell that it writes.
+        """
+        last_reads = self.last_reads
+        now = 2 * len(self.operators)
+        for ref in reads:
+            last_reads[ref] = now
+        cell = len(self.wishes)
+        self.wishes.append(wish)
+        self.claims.append(UNCLAIMED)
+        last_reads.append(now + 1)
+        self.operators.append(op)
+        self.reads.append(reads)
+        self.first_cells.append(cell)
+        self.origins.append(origin)
+        return cell
+
     def named(self, position: int) -> Operator:
         """The emitted operator at ``position``, with references as names."""
         op = self.operators[position]

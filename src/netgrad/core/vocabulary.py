@@ -101,8 +101,21 @@ class WideVocabulary(Protocol):
         ...
 
 
+@runtime_checkable
+class UniformVocabulary(Protocol):
+    """What a dialect says besides whose sums of equally many terms differ in names only.
+
+    The core then asks once for each number of terms, which saves much of the time of a sum.
+    """
+
+    sums_alike: bool
+    """Whether that is so where no devices are named."""
+
+
 class ClassicVocabulary:
     """The words of the original: ``ConstantFill``, ``Sum``, ``Concat``, ``SparseToDense``, ``Copy``."""
+
+    sums_alike = True
 
     def ones(self, blob: str, out: str, device: Any) -> list[Operator]:
         """``ConstantFill`` with the value 1.0."""
