@@ -71,9 +71,11 @@ class Adder:
         """The sum of two or more dense terms."""
         tape = self._tape
         claims, wishes = tape.claims, tape.wishes
-        own = [ref for ref in refs if ref >= 0 and claims[ref] == value]
-        if len(own) > 1:
-            own = list(dict.fromkeys(own))
+        ours: dict[Ref, None] = {}
+        for ref in refs:
+            if ref >= 0 and claims[ref] == value:
+                ours[ref] = None
+        own = list(ours)
         base = base or (wishes[own[0]] if own else f"{self._versions.blobs[value]}_grad")
         # The first own term keeps its name, so that the sum can take its place.
         for k, ref in enumerate(own if self._unique_names else own[1:]):

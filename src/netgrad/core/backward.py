@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from netgrad.core import activity, verify
 from netgrad.core.accumulation import Accumulator, Strategy
 from netgrad.core.addition import Adder
-from netgrad.core.collector import rarely_collecting
+from netgrad.core.collector import not_collecting
 from netgrad.core.errors import InvalidArgumentError, MissingRule, UnsupportedOperatorError
 from netgrad.core.keep import Keeper
 from netgrad.core.naming import Names
@@ -23,7 +23,7 @@ from netgrad.core.vocabulary import ClassicVocabulary, DeviceVocabulary, Vocabul
 _CLASSIC = ClassicVocabulary()
 
 
-@rarely_collecting()
+@not_collecting()
 def backward_pass(
     operators: Sequence[Operator],
     targets: Mapping[str, Gradient | None] | Sequence[str],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator, with_names
+from netgrad.core.operator import Gradient, GradientSlice, Operator, finish
 from netgrad.core.tape import GradientRef, Ref, Tape
 from netgrad.core.versions import Versions
 
@@ -55,18 +55,18 @@ class Names:
         name_of = names.__getitem__
         holders, reserved = self._holders, self._reserved
         reserved.update(tape.externals)
-        operators = tape.operators
-        for position, (reads, first_cell) in enumerate(zip(tape.reads, tape.first_cells, strict=True)):
-            op = operators[position]
-            inputs = tuple(map(name_of, reads))
+        named: list[Operator] = []
+        for op, reads, first_cell in zip(tape.operators, tape.reads, tape.first_cells, strict=True):
+            now = 2 * len(named)
+            op.inputs = tuple(map(name_of, reads))
             cell = first_cell
             for _ in op.outputs:
                 name = names[places[cell]] if cell in places else names[cell]
                 if name in holders:
                     holder = holders[name]
-                    if in_place is None or last_reads[holder] > 2 * position:
+                    if in_place is None or last_reads[holder] > now:
                         name = self._unused(name)
-                    elif last_reads[holder] == 2 * position:
+                    elif last_reads[holder] == now:
                         for place in self._places(reads, holder):
                             if not in_place(op, place, cell - first_cell):
                                 name = self._unused(name)
@@ -77,9 +77,9 @@ class Names:
                     holders[name] = cell
                     names[cell] = name
                 cell += 1
-            outputs = tuple(names[first_cell:cell])
-            operators[position] = with_names(op, inputs, outputs, op.device)
-        return tuple(operators)
+            op.outputs = tuple(names[first_cell:cell])
+            named.append(finish(op))
+        return tuple(named)
 
     def of(self, gradient: GradientRef) -> Gradient:
         """The name or slice of names of a gradient, after `give`."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
-class _Draft:
+class Draft:
     """An operator that is being made: its slots, which can still be set.
 
     A backward pass makes millions of operators, and setting the slots of a frozen dataclass from within takes
@@ -28,11 +28,11 @@ class _Draft:
     name: str
 
 
-_new_draft: Callable[[type[_Draft]], Any] = _Draft.__new__
+_new_draft: Callable[[type[Draft]], Any] = Draft.__new__
 
 
 @dataclass(frozen=True, init=False)
-class Operator(_Draft):
+class Operator(Draft):
     """One operator of a net: it reads named blobs and writes named blobs.
 
     The core gives no meaning to ``type``, ``attributes`` or ``device``; a dialect does.
@@ -68,7 +68,7 @@ class Operator(_Draft):
         name: str = "",
     ) -> Operator:
         """Blob names may be given in any iterable; a rule may build them in lists."""
-        self = _new_draft(_Draft)
+        self = _new_draft(Draft)
         self.type = type
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -91,18 +91,24 @@ class Operator(_Draft):
         return f"{title}{label}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})"
 
 
-def with_names(op: Operator, inputs: tuple[str, ...], outputs: tuple[str, ...], device: Any) -> Operator:
-    """A copy of ``op`` on ``device`` that reads and writes other blobs; faster than `Operator`."""
-    self = _new_draft(_Draft)
+def draft(op: Operator, device: Any) -> Draft:
+    """A copy of ``op`` on ``device`` whose inputs and outputs are still to be named."""
+    self = _new_draft(Draft)
     self.type = op.type
-    self.inputs = inputs
-    self.outputs = outputs
+    self.inputs = ()
+    self.outputs = op.outputs
     self.attributes = op.attributes
     self.domain = op.domain
     self.device = device
     self.name = op.name
-    self.__class__ = Operator
-    finished: Operator = self
+    made: Draft = self
+    return made
+
+
+def finish(draft: Any) -> Operator:
+    """The draft itself as an operator; there is no draft any more then."""
+    draft.__class__ = Operator
+    finished: Operator = draft
     return finished
 
 

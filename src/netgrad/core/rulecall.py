@@ -91,14 +91,14 @@ class RuleCaller:
             raise
         sums = self._sums
         shared = self._shared(returned, wanted, local) if sums.folds else ()
-        gradients = [
-            None
-            if entry is None or not useful
-            else local[entry]
-            if type(entry) is str and entry in local
-            else self._entry(entry, local)
-            for entry, useful in zip(returned, wanted, strict=True)
-        ]
+        gradients: list[GradientRef | None] = []
+        for entry, useful in zip(returned, wanted, strict=True):
+            if entry is None or not useful:
+                gradients.append(None)
+            elif type(entry) is str and entry in local:
+                gradients.append(local[entry])
+            else:
+                gradients.append(self._entry(entry, local))
         sums.contribute(self._versions.reads[index], gradients, index, shared)
 
     # ---- before the call ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator, with_names
+from netgrad.core.operator import Draft, Gradient, GradientSlice, Operator, draft
 from netgrad.core.versions import NONE, Versions
 
 Ref: TypeAlias = int
@@ -77,7 +77,7 @@ class Tape:
     """Emitted operators in order.
 
     Attributes:
-        operators: What was written, with the names that are local to its writer.
+        operators: What was written; the names that its writer gave to outputs are local to that writer.
         reads: For each operator, the reference of each input.
         first_cells: For each operator, the cell of its first output; those of the others follow it. An
             output that is left out has a cell with the name ``""``.
@@ -94,7 +94,7 @@ class Tape:
     """
 
     def __init__(self, versions: Versions, keep: Callable[[int, int, Tape], Ref]) -> None:
-        self.operators: list[Operator] = []
+        self.operators: list[Draft] = []
         self.reads: list[tuple[Ref, ...]] = []
         self.first_cells: list[int] = []
         self.origins: list[int | None] = []
@@ -237,11 +237,10 @@ class Tape:
                 claims.append(UNCLAIMED)
                 last_reads.append(now + 1)
                 cell += 1
-            if op.device is None and device is not None:
-                op = with_names(op, op.inputs, op.outputs, device)
-            if op.device is not None:
-                self.devices.update((written, op.device) for written in range(first_cell, cell))
-            self.operators.append(op)
+            runs_on = device if op.device is None else op.device
+            if runs_on is not None:
+                self.devices.update((written, runs_on) for written in range(first_cell, cell))
+            self.operators.append(draft(op, runs_on))
             self.reads.append(tuple(reads))
             self.first_cells.append(first_cell)
             self.origins.append(origin)
@@ -262,7 +261,7 @@ class Tape:
         self.wishes.append(wish)
         self.claims.append(UNCLAIMED)
         last_reads.append(now + 1)
-        self.operators.append(op)
+        self.operators.append(draft(op, op.device))
         self.reads.append(reads)
         self.first_cells.append(cell)
         self.origins.append(origin)
@@ -273,14 +272,15 @@ class Tape:
         op = self.operators[position]
         first = self.first_cells[position]
         outputs = tuple(self.wishes[first : first + len(op.outputs)])
-        return with_names(op, tuple(map(self.reference, self.reads[position])), outputs, op.device)
+        inputs = map(self.reference, self.reads[position])
+        return Operator(op.type, inputs, outputs, op.attributes, op.domain, op.device, op.name)
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
         reads = list(self.reads[position])
         reads += [ABSENT] * (len(op.inputs) - len(reads))
         reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
-        self.operators[position] = op
+        self.operators[position] = draft(op, op.device)
         self.reads[position] = tuple(reads)
         if ref >= 0:
             self.last_reads[ref] = max(self.last_reads[ref], 2 * position)
