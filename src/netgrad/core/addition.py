@@ -80,7 +80,9 @@ class Adder:
         # The first own term keeps its name, so that the sum can take its place.
         for k, ref in enumerate(own if self._unique_names else own[1:]):
             tape.rename(ref, f"_{wishes[ref]}_autosplit_{k}")
-        device, same = self._common_device(refs, value)
+        device, same = None, True
+        if tape.devices or not self._no_devices:
+            device, same = self._common_device(refs, value)
         terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
         if own:
             # A sum may work in place on its first operand only.
@@ -218,8 +220,6 @@ class Adder:
 
     def _common_device(self, refs: Sequence[Ref], value: int) -> tuple[Any, bool]:
         """The device of all of ``refs`` and True, or the device of the value if theirs differ."""
-        if self._no_devices and not self._tape.devices:
-            return None, True
         first = self._tape.device_of(refs[0])
         for ref in refs:
             device = self._tape.device_of(ref)

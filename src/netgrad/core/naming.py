@@ -8,10 +8,11 @@ comes out by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from netgrad.core.operator import Gradient, GradientSlice, Operator, finish
-from netgrad.core.tape import GradientRef, Ref, Tape
+from netgrad.core.tape import ABSENT, GradientRef, Ref, Tape
 from netgrad.core.versions import Versions
 
 _FEW = 16
@@ -28,7 +29,8 @@ class Names:
     def __init__(self, versions: Versions, reserved: Collection[str]) -> None:
         self._versions = versions
         self._reserved = set(reserved)
-        self._holders: dict[str, int] = {}  # name to the cell stored under it, while names are given
+        # Name to the cell stored under it, while names are given. Cell 0, which is none, keeps names for good.
+        self._holders: dict[str, int] = {}
         self._names: list[str] = []
         self._suffixes: dict[str, int] = {}
         self._indexed: tuple[Ref, ...] = ()
@@ -48,13 +50,12 @@ class Names:
             in_place: Whether an operator may write an output to the blob that it reads as an input; None if
                 no name may be used twice at all.
         """
-        forward = self._versions.last
         last_reads, places = tape.last_reads, tape.places if in_place is not None else {}
         # One list for all references, since ``~value`` counts from the end: cells, then values backwards.
         names = self._names = tape.wishes + self._versions.blobs[::-1]
         name_of = names.__getitem__
-        holders, reserved = self._holders, self._reserved
-        reserved.update(tape.externals)
+        holders = self._holders = dict.fromkeys(self._versions.last, ABSENT)
+        holders.update(dict.fromkeys([*self._reserved, *tape.externals], ABSENT))
         named: list[Operator] = []
         for op, reads, first_cell in zip(tape.operators, tape.reads, tape.first_cells, strict=True):
             now = 2 * len(named)
@@ -71,8 +72,6 @@ class Names:
                             if not in_place(op, place, cell - first_cell):
                                 name = self._unused(name)
                                 break
-                elif name in forward or name in reserved:
-                    name = self._unused(name)
                 if name:
                     holders[name] = cell
                     names[cell] = name
@@ -87,13 +86,20 @@ class Names:
             return GradientSlice(self._names[gradient[0]], self._names[gradient[1]])
         return self._names[gradient]
 
+    def of_each(self, gradients: Sequence[GradientRef]) -> list[Gradient]:
+        """`of` for each of ``gradients``."""
+        if tuple in map(type, gradients):
+            return [self.of(gradient) for gradient in gradients]
+        only_refs: Any = gradients
+        return list(map(self._names.__getitem__, only_refs))
+
     def held(self, gradient: GradientRef) -> Gradient | None:
         """`of`, or None if the blobs don't hold the gradient any more when all operators have run."""
         if isinstance(gradient, tuple):
             indices, values = self.held(gradient[0]), self.held(gradient[1])
             return None if indices is None or values is None else self.of(gradient)
         name = self._names[gradient]
-        return name if gradient < 0 or self._holders.get(name, gradient) == gradient else None
+        return name if gradient < 0 or self._holders.get(name, ABSENT) in (gradient, ABSENT) else None
 
     def _places(self, reads: tuple[Ref, ...], holder: int) -> list[int]:
         """Where in its inputs an operator reads ``holder``."""

@@ -87,7 +87,13 @@ def make_result(
     """The result, with the map from blob to gradient."""
     blobs, total, number, held = values.blobs, sums.total, values.number, names.held
     if not values.following:  # every gradient is that of its blob's only version, and held
-        gradients = {blobs[value]: names.of(total(value)) for value in sums.order}
+        gradients = dict(
+            zip(
+                map(blobs.__getitem__, sums.order),
+                names.of_each(list(map(total, sums.order))),
+                strict=True,
+            )
+        )
         versions = dict.fromkeys(gradients, 0)
         return BackwardPass(operators, origins, gradients, versions, forward, values, sums, names)
     gradients, versions = {}, {}
