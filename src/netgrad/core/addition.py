@@ -42,9 +42,10 @@ class Adder:
         self._structured = vocabulary if isinstance(vocabulary, StructuredVocabulary) else None
         self._unique_names = unique_names
         self._wide_words = vocabulary if isinstance(vocabulary, WideVocabulary) else None
-        self._patterns: dict[int, Operator | None] | None = None  # number of terms to what adds them
-        if self._structured is None and isinstance(vocabulary, UniformVocabulary) and vocabulary.sums_alike:
-            self._patterns = {}
+        self._sums_alike = (
+            self._structured is None and isinstance(vocabulary, UniformVocabulary) and vocabulary.sums_alike
+        )
+        self._patterns: dict[int, Operator | None] = {}  # number of terms to what adds them
         self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
@@ -53,9 +54,8 @@ class Adder:
     def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
         """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
         base = None
-        dense: list[Any] = list(terms)
-        if tuple in map(type, terms):
-            dense = [term for term in terms if isinstance(term, int)]
+        dense = [term for term in terms if isinstance(term, int)]
+        if len(dense) < len(terms):
             base = self._base(terms, value)
             slices = [term for term in terms if isinstance(term, tuple)]
             joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
@@ -80,7 +80,7 @@ class Adder:
         # The first own term keeps its name, so that the sum can take its place.
         for k, ref in enumerate(own if self._unique_names else own[1:]):
             tape.rename(ref, f"_{wishes[ref]}_autosplit_{k}")
-        device, same = None, True
+        device, same = None, True  # the usual case, without a call
         if tape.devices or not self._no_devices:
             device, same = self._common_device(refs, value)
         terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
@@ -88,22 +88,21 @@ class Adder:
             # A sum may work in place on its first operand only.
             first = refs.index(own[0])
             terms[0], terms[first] = terms[first], terms[0]
-        pattern = None
-        if self._patterns is not None and device is None:
-            pattern = self._pattern(len(terms))
-        if pattern is not None and min(terms) > ABSENT:
-            total = tape.write(pattern, tuple(terms), base, _origin(origin))
+        pattern = self._pattern(len(terms)) if device is None and min(terms) > ABSENT else None
+        if pattern is not None:
+            total = tape.write(pattern, tuple(terms), base, None if origin == NONE else origin)
         else:
             total = self._phrased(terms, value, origin, base, device)
-        tape.claims[total] = value
+        claims[total] = value
         if own and terms[0] == own[0]:
             tape.places[total] = terms[0]
         return total
 
     def _pattern(self, count: int) -> Operator | None:
         """The operator that adds ``count`` terms; None if it takes several, or something besides the terms."""
-        assert self._patterns is not None, "asked before"
         if count not in self._patterns:
+            if not self._sums_alike:
+                return None
             terms, out = [f"term_{k}" for k in range(count)], "sum"
             words = self._words.sum(terms, out, None)
             plain = len(words) == 1 and words[0].outputs == (out,) and words[0].device is None

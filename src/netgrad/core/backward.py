@@ -13,7 +13,7 @@ from netgrad.core.errors import InvalidArgumentError, MissingRule, UnsupportedOp
 from netgrad.core.keep import Keeper
 from netgrad.core.naming import Names
 from netgrad.core.operator import Gradient, GradientSlice, Operator
-from netgrad.core.registry import RuleSource, SpecialOperators
+from netgrad.core.registry import RuleSource, SpecialOperators, TypedRules
 from netgrad.core.result import BackwardPass, make_result
 from netgrad.core.rulecall import RuleCaller
 from netgrad.core.tape import EXTERNAL, Tape
@@ -69,6 +69,7 @@ def backward_pass(
     starts = _start_gradients(targets)
     _check_options(overwritten, accumulation, wrt)
     special = rules if isinstance(rules, SpecialOperators) else _NOTHING_SPECIAL
+    open_types = rules.open_types if isinstance(rules, TypedRules) else ()
     verify.check_cuts(operators, special.must_be_read)
 
     versions = Versions(operators)
@@ -82,7 +83,7 @@ def backward_pass(
     tape = Tape(versions, keeper.forward)
     adder = Adder(operators, versions, tape, vocabulary, single_assignment)
     sums = Accumulator(versions, tape, vocabulary, adder, accumulation)
-    caller = RuleCaller(operators, versions, tape, vocabulary, rules, adder, sums, active)
+    caller = RuleCaller(operators, versions, tape, vocabulary, rules, open_types, adder, sums, active)
 
     _start(starts, goals, versions, tape, sums, vocabulary)
     total_of, due, reads, writes = sums.totals.__getitem__, sums.due, versions.reads, versions.writes
@@ -95,7 +96,7 @@ def backward_pass(
         if grads.count(None) < len(grads) or (op.domain, op.type) in special.asked_always:
             wanted = caller.wanted(index)
             if True in wanted:
-                if rules.missing(op) is not None:
+                if (op.domain, op.type) not in open_types and rules.missing(op) is not None:
                     ends = goals + _read_by(special.asked_always, operators, versions)
                     raise _unsupported(activity.missing_rules(operators, versions, rules, ends, active))
                 caller.differentiate(index, grads, wanted)

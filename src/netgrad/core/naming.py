@@ -42,7 +42,7 @@ class Names:
         self._reserved.add(name)
         return name
 
-    def give(self, tape: Tape, in_place: Callable[[Operator, int, int], bool] | None) -> tuple[Operator, ...]:
+    def give(self, tape: Tape, in_place: Callable[[Any, int, int], bool] | None) -> tuple[Operator, ...]:
         """Name every cell, and return the operators with their final names, which the tape has too then.
 
         Args:
@@ -57,7 +57,8 @@ class Names:
         holders = self._holders = dict.fromkeys(self._versions.last, ABSENT)
         holders.update(dict.fromkeys([*self._reserved, *tape.externals], ABSENT))
         named: list[Operator] = []
-        for op, reads, first_cell in zip(tape.operators, tape.reads, tape.first_cells, strict=True):
+        for op, first_cell in zip(tape.operators, tape.first_cells, strict=True):
+            reads = op.inputs
             now = 2 * len(named)
             op.inputs = tuple(map(name_of, reads))
             cell = first_cell

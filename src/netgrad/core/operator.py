@@ -20,7 +20,7 @@ class Draft:
     __slots__ = ("attributes", "device", "domain", "inputs", "name", "outputs", "type")
 
     type: str
-    inputs: tuple[str, ...]
+    inputs: tuple[Any, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     domain: str
@@ -91,11 +91,11 @@ class Operator(Draft):
         return f"{title}{label}({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})"
 
 
-def draft(op: Operator, device: Any) -> Draft:
-    """A copy of ``op`` on ``device`` whose inputs and outputs are still to be named."""
+def draft(op: Operator, inputs: tuple[Any, ...], device: Any) -> Draft:
+    """A copy of ``op`` on ``device`` with something else for its inputs, and names that are still to come."""
     self = _new_draft(Draft)
     self.type = op.type
-    self.inputs = ()
+    self.inputs = inputs
     self.outputs = op.outputs
     self.attributes = op.attributes
     self.domain = op.domain

@@ -52,6 +52,17 @@ class RuleSource(Protocol):
 
 
 @runtime_checkable
+class TypedRules(Protocol):
+    """A rule source that can say of whole types that they are in no gradient's way; so it is asked less.
+
+    Attributes:
+        open_types: (domain, type) of operators that have a rule, and whose inputs are none of them blocked.
+    """
+
+    open_types: Collection[tuple[str, str]]
+
+
+@runtime_checkable
 class ZeroFilling(Protocol):
     """A rule source some of whose rules can't do without an output gradient."""
 
@@ -131,6 +142,7 @@ class RuleRegistry:
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
+        self.open_types: set[tuple[str, str]] = set()
         self.asked_always: set[tuple[str, str]] = set()
         self.must_be_read: set[tuple[str, str]] = set()
         self.value_keeping: set[tuple[str, str]] = set()
@@ -268,6 +280,14 @@ class RuleRegistry:
         if entry.rule is not None and not callable(entry.rule):
             raise InvalidArgumentError(f"a gradient rule is a function, not {entry.rule!r}")
         key = (domain, type)
+        self.open_types.discard(key)
+        if (
+            entry.rule is not None
+            and entry.reason is None
+            and entry.blocked is not None
+            and not entry.blocked
+        ):
+            self.open_types.add(key)
         self.asked_always.discard(key)
         self.must_be_read.discard(key)
         self.value_keeping.discard(key)

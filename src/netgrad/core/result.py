@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,18 +26,26 @@ class BackwardPass:
         gradients: Blob to gradient. A blob that has several versions with a gradient shows the newest whose
             gradient its blob still holds when all operators have run; ``versions`` says which that is. The
             gradients of targets and of blobs in ``wrt`` are always held.
-        versions: Blob to the version to which its entry in ``gradients`` belongs.
         forward: The forward operators, changed only with ``overwritten="keep"``.
     """
 
     operators: tuple[Operator, ...]
     origins: tuple[int | None, ...]
     gradients: Mapping[str, Gradient]
-    versions: Mapping[str, int]
     forward: tuple[Operator, ...]
     _values: Versions = field(repr=False, compare=False)
     _sums: Accumulator = field(repr=False, compare=False)
     _names: Names = field(repr=False, compare=False)
+
+    @cached_property
+    def versions(self) -> Mapping[str, int]:
+        """Blob to the version to which its entry in ``gradients`` belongs."""
+        if not self._values.following:
+            return dict.fromkeys(self.gradients, 0)
+        return {
+            self._values.blobs[value]: self._values.number(value)
+            for value in _shown(self._values, self._sums, self._names)
+        }
 
     @cached_property
     def accumulations(self) -> tuple[Accumulation, ...]:
@@ -85,23 +93,19 @@ def make_result(
     names: Names,
 ) -> BackwardPass:
     """The result, with the map from blob to gradient."""
-    blobs, total, number, held = values.blobs, sums.total, values.number, names.held
-    if not values.following:  # every gradient is that of its blob's only version, and held
-        gradients = dict(
-            zip(
-                map(blobs.__getitem__, sums.order),
-                names.of_each(list(map(total, sums.order))),
-                strict=True,
-            )
-        )
-        versions = dict.fromkeys(gradients, 0)
-        return BackwardPass(operators, origins, gradients, versions, forward, values, sums, names)
-    gradients, versions = {}, {}
+    order: Iterable[int] = sums.order
+    if values.following:
+        order = _shown(values, sums, names)
+    gradients = names.of_each(list(map(sums.total, order)))
+    by_blob = dict(zip(map(values.blobs.__getitem__, order), gradients, strict=True))
+    return BackwardPass(operators, origins, by_blob, forward, values, sums, names)
+
+
+def _shown(values: Versions, sums: Accumulator, names: Names) -> list[int]:
+    """Of each blob that has a gradient, the newest version whose gradient is held."""
+    shown: dict[str, int] = {}
     for value in sums.order:  # newer versions of a blob come before older ones
-        blob = blobs[value]
-        if blob not in gradients:
-            gradient = held(total(value))
-            if gradient is not None:
-                gradients[blob] = gradient
-                versions[blob] = number(value)
-    return BackwardPass(operators, origins, gradients, versions, forward, values, sums, names)
+        blob = values.blobs[value]
+        if blob not in shown and names.held(sums.total(value)) is not None:
+            shown[blob] = value
+    return list(shown.values())

@@ -35,6 +35,7 @@ class RuleCaller:
         tape: Tape,
         vocabulary: Vocabulary,
         rules: RuleSource,
+        open_types: Collection[tuple[str, str]],
         adder: Adder,
         sums: Accumulator,
         active: bytearray | None,
@@ -44,6 +45,7 @@ class RuleCaller:
         self._tape = tape
         self._words = vocabulary
         self._rules = rules
+        self._open_types = open_types
         self._zero_filling = rules if isinstance(rules, ZeroFilling) else None
         self._densifying = rules if isinstance(rules, Densifying) else None
         self._adder = adder
@@ -56,7 +58,8 @@ class RuleCaller:
     def wanted(self, index: int) -> list[bool]:
         """For each input of operator ``index``, whether a gradient of it is of use."""
         reads = self._versions.reads[index]
-        blocked = self._rules.blocked_inputs(self._operators[index])
+        op = self._operators[index]
+        blocked = () if (op.domain, op.type) in self._open_types else self._rules.blocked_inputs(op)
         active = self._active
         if active is None:
             if not blocked and NONE not in reads:

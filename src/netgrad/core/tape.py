@@ -77,8 +77,8 @@ class Tape:
     """Emitted operators in order.
 
     Attributes:
-        operators: What was written; the names that its writer gave to outputs are local to that writer.
-        reads: For each operator, the reference of each input.
+        operators: What was written. Their inputs are references, and the names of their outputs are local to
+            whoever wrote them.
         first_cells: For each operator, the cell of its first output; those of the others follow it. An
             output that is left out has a cell with the name ``""``.
         origins: For each operator, the forward operator it belongs to, None for start gradients.
@@ -95,7 +95,6 @@ class Tape:
 
     def __init__(self, versions: Versions, keep: Callable[[int, int, Tape], Ref]) -> None:
         self.operators: list[Draft] = []
-        self.reads: list[tuple[Ref, ...]] = []
         self.first_cells: list[int] = []
         self.origins: list[int | None] = []
         self.wishes: list[str] = [""]
@@ -240,8 +239,7 @@ class Tape:
             runs_on = device if op.device is None else op.device
             if runs_on is not None:
                 self.devices.update((written, runs_on) for written in range(first_cell, cell))
-            self.operators.append(draft(op, runs_on))
-            self.reads.append(tuple(reads))
+            self.operators.append(draft(op, tuple(reads), runs_on))
             self.first_cells.append(first_cell)
             self.origins.append(origin)
             now += 2
@@ -261,8 +259,7 @@ class Tape:
         self.wishes.append(wish)
         self.claims.append(UNCLAIMED)
         last_reads.append(now + 1)
-        self.operators.append(draft(op, op.device))
-        self.reads.append(reads)
+        self.operators.append(draft(op, reads, op.device))
         self.first_cells.append(cell)
         self.origins.append(origin)
         return cell
@@ -272,15 +269,14 @@ class Tape:
         op = self.operators[position]
         first = self.first_cells[position]
         outputs = tuple(self.wishes[first : first + len(op.outputs)])
-        inputs = map(self.reference, self.reads[position])
+        inputs = map(self.reference, op.inputs)
         return Operator(op.type, inputs, outputs, op.attributes, op.domain, op.device, op.name)
 
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
-        reads = list(self.reads[position])
+        reads = list(self.operators[position].inputs)
         reads += [ABSENT] * (len(op.inputs) - len(reads))
         reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
-        self.operators[position] = draft(op, op.device)
-        self.reads[position] = tuple(reads)
+        self.operators[position] = draft(op, tuple(reads), op.device)
         if ref >= 0:
             self.last_reads[ref] = max(self.last_reads[ref], 2 * position)
