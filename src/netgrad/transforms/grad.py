@@ -26,6 +26,7 @@ from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operators_of, value_types, values_of
 from netgrad.onnx.weights import weight_names
 from netgrad.transforms.composites import between, expand_composites
+from netgrad.transforms.drawn import drop_unread_draws, save_draws
 from netgrad.transforms.emit import Emitter, emit_all, provenance_of_backward
 from netgrad.transforms.gradient_nodes import lower_gradients
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
@@ -171,7 +172,7 @@ def differentiate(
     rules = OnnxRules(value_types(graph, names), opset, choices, imports=imports)
     active = between(graph, names, targets)
     added = add_needed_outputs(graph, rules, active)
-    saved = save_states(graph, active)
+    saved, drawn = save_states(graph, active), save_draws(graph, active)
     types = value_types(graph, names)
     operators = operators_of(graph)
     rules = rules.over(operators, types)
@@ -190,6 +191,7 @@ def differentiate(
     outputs, unreached = _write(prepared.model, names, seeds, operators, backward, rules)
     drop_unread(added)
     drop_unread_states(saved)
+    drop_unread_draws(drawn)
     drop_uncalled(prepared.model)
     for node in graph:
         imports.setdefault("" if node.domain == "ai.onnx" else node.domain, 1)  # of another set, by a rule

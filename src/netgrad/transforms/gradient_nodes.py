@@ -18,6 +18,7 @@ from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
 from netgrad.onnx.view import all_names, operator_of, value_types, values_of
 from netgrad.transforms.composites import expand_composites, on_paths
+from netgrad.transforms.drawn import drop_unread_draws, save_draws
 from netgrad.transforms.emit import Emitter, emit_all, provenance_of_backward
 from netgrad.transforms.outputs import add_needed_outputs, drop_unread
 from netgrad.transforms.saved import drop_unread_states, save_states
@@ -110,7 +111,7 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     operators = [operator_of(one) for one in _between(graph, arguments, result)]
     active = on_paths(operators, form.xs, [form.y])
     added = add_needed_outputs(graph, rules, active)
-    saved = save_states(graph, active)
+    saved, drawn = save_states(graph, active), save_draws(graph, active)
     function = _between(graph, arguments, result)
     operators = [operator_of(one) for one in function]
     types = value_types(graph, form.xs)
@@ -142,6 +143,7 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     graph.remove(node, safe=True)
     drop_unread(added)
     drop_unread_states(saved)
+    drop_unread_draws(drawn)
     graph.sort()
 
 

@@ -1,7 +1,8 @@
 """States of loops as outputs: what the backward pass of a Loop or a Scan reads of every iteration.
 
 The gradient of a Loop needs the carried values before every iteration. Where the loop hands them out itself,
-stacked, it need not run a second time for them (see `netgrad.onnx.rules.repetition`).
+stacked, it need not run a second time for them (see `netgrad.onnx.rules.repetition`). The random numbers that
+a body draws have to be handed out, those of the branches of an If too: a second run would draw others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import onnx_ir as ir
 
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.view import all_names, dims_of
+from netgrad.transforms.drawn import draws_in
+from netgrad.transforms.outputs import drop_unread
 
 _FIRST_STATE = {"Loop": 2, "Scan": 0}
 _LISTS = ("scan_output_axes", "scan_output_directions")
@@ -25,18 +28,22 @@ class SavedStates:
     Attributes:
         node: A Loop or a Scan.
         body: Its body.
-        copies: In the body, what hands each state out.
+        copies: In the body, what hands each state or draw out.
         first: Position of the first added output.
+        masks: Masks of Dropout nodes in the body that were added to be handed out.
     """
 
     node: ir.Node
     body: ir.Graph
     copies: tuple[ir.Node, ...]
     first: int
+    masks: tuple[ir.Value, ...] = ()
 
 
 def save_states(graph: ir.Graph, active: Collection[str]) -> list[SavedStates]:
-    """Let the active Loop and Scan nodes of a graph hand out all states before each iteration, in place.
+    """Let the active Loop and Scan nodes of a graph hand out, in place, all that a second run would not give.
+
+    That is all states before each iteration, and all that the nodes of the body draw.
 
     Args:
         graph: A prepared graph.
@@ -58,6 +65,8 @@ def save_states(graph: ir.Graph, active: Collection[str]) -> list[SavedStates]:
         ]
         if not states and sequences_only and isinstance(body.inputs[0].type, ir.TensorType):
             states = [body.inputs[0]]  # the number of the iteration, so that they are counted
+        drawn, masks = draws_in(body, names)
+        states += drawn
         if not states or len(node.outputs) != len(body.outputs) - (node.op_type == "Loop"):
             continue
         first = len(node.outputs)
@@ -75,7 +84,7 @@ def save_states(graph: ir.Graph, active: Collection[str]) -> list[SavedStates]:
             output.shape = None if dims is None else ir.Shape([None, *dims])
             copies.append(copy)
         _resize_lists(node, len(states))
-        added.append(SavedStates(node, body, tuple(copies), first))
+        added.append(SavedStates(node, body, tuple(copies), first, tuple(masks)))
     return added
 
 
@@ -100,6 +109,7 @@ def drop_unread_states(added: Iterable[SavedStates]) -> None:
             if k not in read:
                 body.remove(copy, safe=True)
         _resize_lists(node, len(read) - len(saved.copies))
+        drop_unread(saved.masks)
 
 
 def _states(node: ir.Node) -> int:

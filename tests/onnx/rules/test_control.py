@@ -288,16 +288,6 @@ def test_half_precision_sums_do_not_stall() -> None:
         np.testing.assert_array_equal(got, [3000, 3000])
 
 
-def test_random_numbers_inside_are_refused() -> None:
-    text = """
-    g (double[3] x, bool c) => (double[3] y) {
-      y = If(c) <then_branch = t () => (double[3] a) { r = RandomUniformLike(x) a = Mul(r, x) },
-                 else_branch = e () => (double[3] b) { b = Exp(x) }>
-    }"""
-    with pytest.raises(UnsupportedOperatorError, match=r"If.*RandomUniformLike '.*' would draw other"):
-        grad(parser.parse_model(HEAD + text), wrt=["x"], of="y")
-
-
 def test_a_carried_value_that_grows_is_refused() -> None:
     text = """
     g (double[1,3] x, int64 n) => (double[k,3] y) {

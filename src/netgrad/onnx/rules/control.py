@@ -8,6 +8,7 @@ from netgrad.onnx.body import Body
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.draws import handed_out
 from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, write
 from netgrad.onnx.view import TensorInfo
 
@@ -30,6 +31,12 @@ def if_(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         body = op.operator.attributes[branch]
         assert isinstance(body, Body), "a prepared If holds its branches"
         draft = drafts[branch] = Draft(op, body, reads)
+        for name, k in dict(handed_out(body, body.outputs, op.rules.types)).items():
+            drawn = op.optional_output(k)
+            if drawn is not None:
+                formal = reads.add(f"drawn_{name}", drawn)
+                draft.give(name)
+                draft.define(name, "Identity", [draft.builder.value(formal, body.types[name].plain)])
         arriving: dict[str, Value] = {}
         for k, formal in cotangents.items():
             draft.types[formal] = _output_info(op, body, k).plain

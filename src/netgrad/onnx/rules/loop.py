@@ -12,7 +12,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.saving import GrowingList, SavedState, appended_to, saved_states
+from netgrad.onnx.rules.saving import GrowingList, SavedState, appended_to, given_draws, saved_states
 from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, sum_type, write, zero_sum
 from netgrad.onnx.sequences import zeros_like
 from netgrad.onnx.view import TensorInfo
@@ -57,6 +57,10 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     draft.define(condition, "Identity", [inner.constant(np.ones(_dims(parts.info(condition)), bool))])
     for j, name in enumerate(parts.state_inputs):
         places[j].define(draft, name, place)
+    for name, stack in given_draws(parts).items():
+        formal = reads.add(f"drawn_{name}", stack)
+        draft.give(name)
+        draft.define(name, "Gather", [inner.value(formal, stack.info), place], axis=0)
     for j in states:
         arrive(inner, cotangents, parts.state_outputs[j], arriving[j])
     for k, formal in stacked.items():

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from netgrad.core.operator import Operator
 from netgrad.onnx.body import Body
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.draws import drawing, handed_out
 from netgrad.onnx.rules.repetition import Repetition
 from netgrad.onnx.rules.subgraph import Draft, Reads
 from netgrad.onnx.sequences import empty_sequence, extended, part
@@ -177,6 +178,7 @@ class _Rerun:
 
     def run(self) -> dict[str, Value]:
         """Write the operator; what it hands out, by key."""
+        _check_draws(self._parts)
         parts, carried, stacked = self._parts, list(self._carried.values()), list(self._stacked.values())
         body, op = parts.body, parts.op
         known = [*stacked, *(value for _, *inside in carried for value in inside)]
@@ -206,6 +208,15 @@ class _Rerun:
         return found
 
 
+def _check_draws(parts: Repetition) -> None:
+    drawn = drawing(parts.op.operator, parts.op.rules.types)
+    if drawn is not None:
+        raise parts.op.refuse(
+            f"the backward pass runs it once more, and {drawn.type} '{drawn.name}' would draw other numbers",
+            "draw the numbers outside and let the graph read them; export dropout in inference mode",
+        )
+
+
 def _inserted(names: Sequence[str], place: int, new: Sequence[str]) -> tuple[str, ...]:
     return (*names[:place], *new, *names[place:])
 
@@ -227,6 +238,16 @@ def _existing(parts: Repetition) -> dict[int, Value]:
         source = copies.get(name)
         if value is not None and source in parts.state_inputs and _is_plain(parts, k):
             found.setdefault(parts.state_inputs.index(source), value)
+    return found
+
+
+def given_draws(parts: Repetition) -> dict[str, Value]:
+    """The random draws in the body that the operator hands out: their names, and the stacks of them."""
+    found: dict[str, Value] = {}
+    for name, k in handed_out(parts.body, parts.scan_outputs, parts.op.rules.types):
+        stack = parts.op.optional_output(parts.states + k)
+        if stack is not None and _is_plain(parts, k):
+            found.setdefault(name, stack)
     return found
 
 

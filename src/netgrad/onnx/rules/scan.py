@@ -9,7 +9,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
-from netgrad.onnx.rules.saving import saved_states
+from netgrad.onnx.rules.saving import given_draws, saved_states
 from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, sum_type, write, zero_sum
 
 _AXES, _DIRECTIONS = "scan_output_axes", "scan_output_directions"
@@ -66,6 +66,9 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         arrive(draft.builder, cotangents, name, draft.input(reads.fresh(f"cotangent_{k}"), parts.info(name)))
         scanned.append(cotangent)
         places.append((output_axes[k - parts.states], 1 - output_directions[k - parts.states]))
+    drawn = given_draws(parts)
+    for name in drawn:
+        draft.give(name)
     wrt = [*(parts.state_inputs[j] for j in states), *(names[m] for m in elements), *sources.values()]
     gradients = draft.differentiate(cotangents, list(dict.fromkeys(wrt)))
 
@@ -82,6 +85,11 @@ def scan(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         draft.input(parts.state_inputs[j], parts.info(parts.state_inputs[j]))
         scanned.append(stack)
         places.append((0, 1))
+    for name, stack in drawn.items():
+        if name in read:
+            draft.input(name, parts.info(name))
+            scanned.append(stack)
+            places.append((0, 1))
     for m, name in enumerate(names):
         if name in read or not scanned:
             draft.input(name, parts.info(name))

@@ -20,16 +20,13 @@ from netgrad.onnx.half import working_type
 from netgrad.onnx.infer import infer_node
 from netgrad.onnx.names import NameAuthority
 from netgrad.onnx.rules.context import RuleContext
+from netgrad.onnx.rules.draws import drawing, with_given_draws
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.sequence_sums import add_to_single_tensors
 from netgrad.onnx.sequences import cast, zeros_like
 from netgrad.onnx.sequences import total as sum_of
 from netgrad.onnx.view import TensorInfo
-
-_RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
 
 
 class Draft:
@@ -58,6 +55,7 @@ class Draft:
         self.types: dict[str, TensorInfo] = dict(body.types)
         self._operators: list[Operator] = []
         self._forward = 0
+        self._given: set[str] = set()
 
     def input(self, name: str, info: TensorInfo) -> Value:
         """A new input of the draft."""
@@ -95,6 +93,10 @@ class Draft:
         names = tuple(value.name for value in inputs)
         self._operators.append(Operator(op_type, names, (name,), attributes))
 
+    def give(self, drawn: str) -> None:
+        """Take a random draw of the forward body as given: as an input, or by `define`."""
+        self._given.add(drawn)
+
     def differentiate(self, cotangents: Mapping[str, Value], wrt: Collection[str]) -> dict[str, Value]:
         """Write the forward body and its backward pass.
 
@@ -108,7 +110,11 @@ class Draft:
         self._flush()
         targets = {output: self._reads.fresh(f"target_{k}") for k, output in enumerate(cotangents)}
         # One operator more per output: a body may give a value twice, or one that it was given.
-        operators = [*self._body.operators]
+        writer = Builder(self.builder.opset, self._reads.fresh("dropped"))
+        operators, written = with_given_draws(
+            self._body.operators, self._given, {**self._op.rules.types, **self.types}, writer
+        )
+        self.types.update(written)
         operators += [Operator("Identity", (output,), (target,)) for output, target in targets.items()]
         known = {**{name: self._reads.info(name) for name in self._reads.names}, **self.types}
         for output, target in targets.items():
@@ -150,7 +156,7 @@ class Draft:
         for index in live(everything, {name for op in backward for name in op.outputs}):
             if (
                 index < self._forward
-                and (drawn := _random(everything[index], self._op.rules.types)) is not None
+                and (drawn := drawing(everything[index], self._op.rules.types)) is not None
             ):
                 raise self._op.refuse(
                     f"the backward pass computes the graph inside it again, and {drawn.type} "
@@ -294,22 +300,6 @@ def _with_needed_outputs(
             op = replace(op, outputs=tuple(outputs))
         result.append(op)
     return result, added
-
-
-def _random(op: Operator, types: Mapping[str, TensorInfo]) -> Operator | None:
-    """The operator that draws random numbers: ``op`` itself, one inside it, or None."""
-    if op.type in _RANDOM and not op.domain:
-        return op
-    if op.type == "Dropout" and len(op.inputs) > 2 and op.inputs[2]:
-        training = types.get(op.inputs[2], TensorInfo()).constant
-        if training is None or bool(training):
-            return op
-    for body in bodies(op):
-        for inner in body.operators:
-            found = _random(inner, {**types, **body.types})
-            if found is not None:
-                return found
-    return None
 
 
 def arrive(builder: Builder, cotangents: dict[str, Value], name: str, cotangent: Value) -> None:
