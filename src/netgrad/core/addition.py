@@ -99,7 +99,7 @@ class Adder:
         return total
 
     def _pattern(self, count: int) -> Operator | None:
-        """The operator that adds ``count`` terms; None if it takes several, or something besides the terms."""
+        """The operator that adds ``count`` terms; None if it takes several, or more than the terms."""
         if count not in self._patterns:
             if not self._sums_alike:
                 return None

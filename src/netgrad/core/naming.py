@@ -29,7 +29,7 @@ class Names:
     def __init__(self, versions: Versions, reserved: Collection[str]) -> None:
         self._versions = versions
         self._reserved = set(reserved)
-        # Name to the cell stored under it, while names are given. Cell 0, which is none, keeps names for good.
+        # Name to the cell stored under it, while names are given. Cell 0, which is none, never gives one up.
         self._holders: dict[str, int] = {}
         self._names: list[str] = []
         self._suffixes: dict[str, int] = {}
