@@ -72,6 +72,17 @@ def _speech(samples: int, batch: int = 2) -> dict[str, Array]:
     return {"input": _voice((batch, samples)), "state": _states(2, batch, 128)}
 
 
+def _far_voice() -> Iterator[Feeds]:
+    """A quiet recording, 46 dB below full scale.
+
+    The model takes the logarithm of the power in each band plus 1e-10, and scales by the least of all. With a
+    loud voice that is a band that happens to be nearly silent: a slope that is a spike, and rounding errors
+    of float32 that reach everything. Here the silent bands are below the constant, where the slope is even.
+    """
+    sound = 0.01 * _voice((1, 43844), rate=22050.0)[..., None]
+    yield {"serving_default_input_2:0": sound.astype(np.float32)}
+
+
 def _both_rates() -> Iterator[Feeds]:
     """32 ms and their context, at each of the two sample rates: each has a branch with weights of its own."""
     yield {**_speech(512 + 64), "sr": np.array(16_000, np.int64)}
@@ -156,7 +167,7 @@ _INPUTS: Mapping[str, Callable[[], Iterator[Feeds]]] = {
     "rapidocr_recognition": lambda: iter([{"x": _written("WORLD", 48, 160, 4, low=-1.0, high=1.0)}]),
     "rapidocr_orientation": lambda: iter([{"x": _written("HELLO", 48, 192, 5, low=-1.0, high=1.0)}]),
     "nudenet": lambda: iter([{"images": _picture(1, 3, 64, 96, low=0.0, high=1.0)}]),
-    "basic_pitch": lambda: iter([{"serving_default_input_2:0": _voice((1, 43844), rate=22050.0)[..., None]}]),
+    "basic_pitch": _far_voice,
     "swift_f0": lambda: iter(
         [
             {
