@@ -1,15 +1,15 @@
-"""Blobs in a database: tensors in chunks, texts and maps whole."""
+"""Blobs in a database: tensors in chunks, texts and other values whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.caffe2_pb2 import BlobProto, TensorProtos
+from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.read import parse
+from netgrad.caffe2.stored import Stored, stored_value
 from netgrad.caffe2.tensors import ELEMENTS, Array, elements_of, to_message
 from netgrad.core import InvalidModelError
 
@@ -18,47 +18,10 @@ CHUNK = 1_000_000
 
 _SEPARATOR = "#%"
 _STRING = "std::string"
-_MAP = "(std::unordered_map<"
-
-
-@dataclass
-class IntegerMap:
-    """A map of integers to integers, each of int32 or int64.
-
-    Attributes:
-        key_dtype: The type of the keys.
-        value_dtype: The type of the values.
-        entries: The values by key.
-    """
-
-    key_dtype: np.dtype[Any]
-    value_dtype: np.dtype[Any]
-    entries: dict[int, int]
-
-    def to_message(self, name: str) -> BlobProto:
-        """The map as a blob of this name."""
-        keys = np.array(list(self.entries), self.key_dtype)
-        values = np.array(list(self.entries.values()), self.value_dtype)
-        content = TensorProtos(protos=[to_message(array, name, 0, array.size) for array in (keys, values)])
-        kind = f"{_MAP}{self.key_dtype}_t, {self.value_dtype}_t>)"
-        return BlobProto(name=name, type=kind, content=content.SerializeToString())
-
-    @staticmethod
-    def of(blob: BlobProto, where: str) -> IntegerMap:
-        """The map that a blob holds.
-
-        Raises:
-            InvalidModelError: It is something else.
-        """
-        found = parse(TensorProtos, blob.content, where)
-        if len(found.protos) != 2:
-            raise InvalidModelError(f"{where} is no map: it holds {len(found.protos)} tensors")
-        keys, values = (elements_of(tensor) for tensor in found.protos)
-        return IntegerMap(keys.dtype, values.dtype, dict(zip(keys.tolist(), values.tolist(), strict=True)))
 
 
 def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[str, bytes]]:
-    """The records of blobs: arrays, texts or bytes, and maps.
+    """The records of blobs: arrays, texts or bytes, and what else has a form there (see `Stored`).
 
     Raises:
         InvalidArgumentError: Caffe2 has no tensors of an array's element type.
@@ -68,7 +31,7 @@ def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[s
             content = value.encode() if isinstance(value, str) else value
             yield name, BlobProto(name=name, type=_STRING, content=content).SerializeToString()
             continue
-        if isinstance(value, IntegerMap):
+        if isinstance(value, Stored):
             yield name, value.to_message(name).SerializeToString()
             continue
         array = np.asarray(value)
@@ -80,10 +43,8 @@ def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[s
             yield f"{name}{_SEPARATOR}{count}", blob.SerializeToString()
 
 
-def from_records(
-    records: Iterable[tuple[str, bytes]], file: str = ""
-) -> dict[str, Array | bytes | IntegerMap]:
-    """The blobs of a database: arrays, bytes for texts, and maps. Chunks may come in any order.
+def from_records(records: Iterable[tuple[str, bytes]], file: str = "") -> dict[str, Array | bytes | Stored]:
+    """The blobs of a database: arrays, bytes for texts, and other values. Chunks may come in any order.
 
     Args:
         records: What was read.
@@ -93,13 +54,14 @@ def from_records(
         InvalidModelError: A record is no blob, or a tensor isn't complete.
     """
     where = f"{file}: " if file else ""
-    blobs: dict[str, Array | bytes | IntegerMap] = {}
+    blobs: dict[str, Array | bytes | Stored] = {}
     missing: dict[str, int] = {}
     for key, value in records:
         name = key.split(_SEPARATOR)[0]
         blob = parse(BlobProto, value, f"{where}blob '{name}'")
-        if blob.type.startswith(_MAP):
-            blobs[name] = IntegerMap.of(blob, f"{where}blob '{name}'")
+        stored = stored_value(blob, f"{where}blob '{name}'")
+        if stored is not None:
+            blobs[name] = stored
             continue
         if not blob.HasField("tensor"):
             blobs[name] = blob.content

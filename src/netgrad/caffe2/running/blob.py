@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir
 from onnxruntime import OrtValue
 
-from netgrad.caffe2.blobs import IntegerMap
 from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES
 from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_array
 from netgrad.runtime.values import copy_from_value
 
@@ -51,7 +51,7 @@ def fed(value: Any) -> Any:
         value = to_array(value)
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, bytes | IntegerMap):
+    if isinstance(value, bytes | Stored):
         return value
     array = np.asarray(value)
     if array.dtype.kind in "SUO":

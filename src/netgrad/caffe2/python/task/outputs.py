@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from netgrad.caffe2.python.schema import Field, from_blob_list
 
 FetchFunction = Callable[[Any], Any]
 
@@ -18,7 +19,7 @@ class TaskOutput:
 
     def __init__(self, names: Any) -> None:
         """Note what the output is: a blob, a list or tuple of blobs, or a record (a schema's field)."""
-        self._schema = names if hasattr(names, "field_blobs") else None
+        self._schema = names if isinstance(names, Field) else None
         if self._schema is not None:
             names = self._schema.field_blobs()
         self._is_scalar = not isinstance(names, list | tuple)
@@ -54,8 +55,7 @@ class TaskOutput:
         if self._is_scalar:
             return values[0]
         if self._schema is not None:
-            schema = importlib.import_module("netgrad.caffe2.python.schema")
-            return schema.from_blob_list(self._schema, values)
+            return from_blob_list(self._schema, values)
         return values
 
     def __repr__(self) -> str:

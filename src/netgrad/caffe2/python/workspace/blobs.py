@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.blobs import IntegerMap, from_records
+from netgrad.caffe2.blobs import from_records
 from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_message
 
 _TEXT_SIZE = 32  # what the original counts for a text besides its characters
@@ -89,16 +90,16 @@ def SerializeBlob(name: Any) -> bytes:
 
     Raises:
         UnknownBlobError: There is no such blob.
-        RunError: It holds neither a tensor, a text nor a map.
+        RunError: It holds what has no form as a message, such as a queue.
     """
     name = _name(name)
     value = current().needed(name).value
     if isinstance(value, bytes):
         return BlobProto(name=name, type="std::string", content=value).SerializeToString()
-    if isinstance(value, IntegerMap):
+    if isinstance(value, Stored):
         return value.to_message(name).SerializeToString()
     if not is_tensor(value) and not is_text(value):
-        raise RunError(f"blob {name} can't be serialized: it holds neither a tensor, a text nor a map")
+        raise RunError(f"blob {name} can't be serialized: it holds {type(value).__name__}")
     tensor = to_message(np.asarray(as_array(value)), name)
     return BlobProto(name=name, type="Tensor", tensor=tensor).SerializeToString()
 

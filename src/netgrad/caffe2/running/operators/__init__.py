@@ -14,4 +14,5 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     rebatching,
     text_files,
     texts,
+    times,
 )

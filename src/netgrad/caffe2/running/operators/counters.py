@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.caffe2_pb2 import BlobProto, OperatorDef
 from netgrad.caffe2.running.blob import as_array, is_tensor
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.stored import Stored
+from netgrad.caffe2.tensors import elements_of, to_message
+from netgrad.core import InvalidModelError
 
 
-class Mutex:
+class Mutex(Stored, blob_type="std::unique_ptr<std::mutex>"):
     """What operators that update one blob lock; they run one after the other anyway."""
 
+    def to_message(self, name: str) -> BlobProto:
+        """A blob of this name; there is nothing to say of it."""
+        return BlobProto(name=name, type="std::unique_ptr<std::mutex>", content=b"")
 
-class Counter:
+    @classmethod
+    def of(cls, blob: BlobProto, where: str) -> Mutex:
+        """A new one."""
+        return cls()
+
+
+class Counter(Stored, blob_type="std::unique_ptr<Counter<"):
     """A number that counts down to zero and below."""
 
     def __init__(self, count: int) -> None:
         self.start = count
         self.count = count
+
+    def to_message(self, name: str) -> BlobProto:
+        """The number as a blob of this name."""
+        tensor = to_message(np.array([self.count], np.int64), name)
+        return BlobProto(name=name, type="std::unique_ptr<Counter<int64_t>>", tensor=tensor)
+
+    @classmethod
+    def of(cls, blob: BlobProto, where: str) -> Counter:
+        """A counter at the number that a blob holds.
+
+        Raises:
+            InvalidModelError: It holds something else.
+        """
+        numbers = elements_of(blob.tensor)
+        if numbers.dtype != np.int64 or numbers.size != 1:
+            raise InvalidModelError(f"{where} is no counter: it holds {numbers.size} {numbers.dtype}")
+        return cls(int(numbers[0]))
 
 
 class AtomicBool:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.blobs import CHUNK, IntegerMap, from_records, to_records
+from netgrad.caffe2.blobs import CHUNK, from_records, to_records
 from netgrad.caffe2.caffe2_pb2 import TensorProto, TensorProtos
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.databases import Cursor, Database, OpenMode, open_database
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_array
 
 
@@ -134,6 +135,14 @@ def _protos(call: Call, reader: RecordReader) -> list[TensorProto]:
     return list(message.protos)
 
 
+@runs("GetAllBlobNames")
+def _get_all_blob_names(call: Call) -> None:
+    """The names of the workspace's own blobs, and with ``include_shared`` of those that it sees besides."""
+    shared = call.argument("include_shared", 1)
+    names = call.workspace.names() if shared else call.workspace.local_names()
+    call.write(0, np.array([name.encode() for name in names], object))
+
+
 @runs("DBExists")
 def _db_exists(call: Call) -> None:
     call.write(0, np.bool_(_from_root(call, call.argument("db_name", "")).exists()))
@@ -173,7 +182,7 @@ def _saved_name(call: Call, name: str) -> str:
 
 def _saved(call: Call, name: str) -> Any:
     value = call.workspace.value(name, call.definition)
-    if isinstance(value, bytes | IntegerMap):
+    if isinstance(value, bytes | Stored):
         return value
     if is_tensor(value) or is_text(value):
         return as_array(value)

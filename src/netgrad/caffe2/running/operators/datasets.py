@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 from onnxruntime import OrtValue
 
+from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.running.blob import as_array
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.columns import Array, Columns, ColumnsError
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.stored import Stored
+from netgrad.caffe2.tensors import elements_of, to_message
+from netgrad.core import InvalidModelError
 
 _SHUFFLE_SEED = 3  # the original shuffles in the same way each time, too
 
 
-class TreeCursor:
+class TreeCursor(Stored, blob_type="std::unique_ptr<TreeCursor>"):
     """A place in a data set.
 
     Attributes:
@@ -27,6 +31,29 @@ class TreeCursor:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self.offsets: list[int] = []
+
+    def to_message(self, name: str) -> BlobProto:
+        """The place as a blob of this name: the offsets, and the names of the columns as a text."""
+        text = "".join(f"{column} " for column in self.columns.names).encode()
+        blob = BlobProto(name=name, type="std::unique_ptr<TreeCursor>", content=text)
+        if self.offsets:
+            blob.tensor.CopyFrom(to_message(np.array(self.offsets, np.int64), name))
+        return blob
+
+    @classmethod
+    def of(cls, blob: BlobProto, where: str) -> TreeCursor:
+        """The place that a blob holds.
+
+        Raises:
+            InvalidModelError: It holds something else.
+        """
+        try:
+            cursor = cls(Columns.of(blob.content.decode().split()))
+        except ColumnsError as error:
+            raise InvalidModelError(f"{where} is no place in a data set: {error}") from error
+        if blob.HasField("tensor"):
+            cursor.offsets = [int(offset) for offset in elements_of(blob.tensor)]
+        return cursor
 
 
 class PackedRecord:

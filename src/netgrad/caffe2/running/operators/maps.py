@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.blobs import IntegerMap
 from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.stored import IntegerMap
 
 _TYPES: dict[int, np.dtype[Any]] = {
     TensorProto.INT32: np.dtype(np.int32),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +56,3 @@ def _free(call: Call) -> None:
     """The blobs stay, and hold nothing."""
     for name in call.definition.output:
         call.workspace.create_blob(name).value = None
-
-
-@runs("WallClockTime")
-def _wall_clock_time(call: Call) -> None:
-    call.write(0, np.int64(time.time()))
