@@ -1,4 +1,4 @@
-"""Rows for batch normalization over several batches: the sums, and the gradients by them."""
+"""Rows for batch normalization over several batches, its sums and gradients, and for summaries."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ def _sums(g: Blobs) -> dict[str, Array]:
 
 _SAVED = {name: _over_both(BLOBS)[name] for name in ("sm", "si")}
 
+
+def _summary(g: Blobs) -> dict[str, Array]:
+    x = g["x"]
+    return {"y": np.array([x.min(), x.max(), x.mean(), x.std(ddof=1) if x.size > 1 else 0])}
+
+
 BATCHES = [
     Case("ChannelStats(x)->(sums,squares)", {"x": BLOBS["x"]}, _sums, ()),
     Case(
@@ -77,6 +83,20 @@ BATCHES = [
         "SpatialBNGradient(x,s,dy,sm,si,all_s,all_b)->(dx,ds,db) {num_batches=2}",
         {**BLOBS, **SLOPES, **_SAVED},
         _shares,
+        (),
+    ),
+    Case("Summarize(x)->(y) {to_file=0}", {"x": normal(3, 4)}, _summary, ()),
+    Case("Summarize(x)->(y)", {"x": normal(1)}, _summary, ()),
+    Case(
+        "NormalizeL1(x)->(y)",
+        {"x": np.concatenate([normal(2, 3), np.zeros((1, 3))])},
+        lambda g: {"y": g["x"] / np.maximum(np.abs(g["x"]).sum(1, keepdims=True), 1e-30)},
+        (),
+    ),
+    Case(
+        "NormalizeL1(x)->(y) {axis=0}",
+        {"x": normal(2, 3)},
+        lambda g: {"y": g["x"] / np.abs(g["x"]).sum(0)},
         (),
     ),
 ]

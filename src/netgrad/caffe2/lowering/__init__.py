@@ -26,4 +26,5 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     sets,
     shapes,
     sparse_optimizers,
+    statistics,
 )

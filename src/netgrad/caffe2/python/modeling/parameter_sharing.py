@@ -33,7 +33,7 @@ def _step(name: str) -> str | None:
     for context in reversed(_overrides.contexts):
         for start in sorted(context, key=len, reverse=True):
             if name == start or name.startswith(start + "/"):
-                return context[start] + name[len(start) :]
+                return (context[start] + name[len(start) :]).lstrip("/")
     return None
 
 
@@ -55,10 +55,12 @@ def ParameterSharing(shared_scopes: Mapping[str, str]) -> Iterator[None]:
     """Let parameters that are created in one scope be those of another inside the block.
 
     Args:
-        shared_scopes: Scope to the scope whose parameters it takes, both relative to the current one.
+        shared_scopes: Scope to the scope whose parameters it takes, both relative to the current one, which
+            is ``''``.
     """
     prefix = scope.CurrentNameScope()
-    _overrides.contexts.append({prefix + start: prefix + end for start, end in shared_scopes.items()})
+    whole = {(prefix + start).rstrip("/"): (prefix + end).rstrip("/") for start, end in shared_scopes.items()}
+    _overrides.contexts.append(whole)
     try:
         yield
     finally:
