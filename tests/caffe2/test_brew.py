@@ -97,6 +97,8 @@ def test_parameters_get_the_scope_and_can_be_shared(model: ModelHelper) -> None:
     with core.NameScope("a"):
         assert model.GetParams() == ["a/w"]
     assert model.GetParams("") == ["a/w"]
+    with core.NameScope("a"), ParameterSharing({"inner": ""}), core.NameScope("inner"):
+        assert model.create_param("w", [2], fill) is first  # of the scope around
 
 
 def _trained(build: Any) -> ModelHelper:

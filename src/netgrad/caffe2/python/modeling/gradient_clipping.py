@@ -40,7 +40,7 @@ class GradientClipping(NetModifier):
             clip_norm_type: ``l2_norm`` or ``l1_norm``.
             clip_threshold: The largest norm.
             use_parameter_norm: Whether it is so many times the norm of the parameter.
-            compute_norm_ratio: Whether ``<parameter>_norm_ratio`` is computed then: the quotient of both norms.
+            compute_norm_ratio: Whether the quotient of both norms is computed: ``<parameter>_norm_ratio``.
             clip_max: The largest element, by value.
             clip_min: The smallest element, by value.
             blobs_to_include: The parameters whose gradients are clipped; None: all.
