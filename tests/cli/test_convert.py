@@ -54,3 +54,39 @@ def test_a_wrong_call_is_one_line(folder: Path, arguments: tuple[str, ...], said
     assert said in output
     assert "Traceback" not in output
     assert not (folder / "predict.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "init"),
+    [("net.pb", "init_net.pb"), ("net.pbtxt", "first.pb"), ("net.minidb", None)],
+)
+def test_an_onnx_model_becomes_nets(folder: Path, target: str, init: str | None) -> None:
+    assert _convert("predict.pb", "--init", "init.pb", "--shape", "x=N,2", "-q")[0] == 0
+    named = ["--init", init] if init == "first.pb" else []
+    status, output = _convert("predict.onnx", "-o", target, *named, "--json")
+    assert status == 0, output
+    report = json.loads(output)
+    assert report["parameters"] == 2
+    assert report["inputs"] == ["x"]
+    assert report.get("init") == init
+    model = caffe2.load(target) if init is None else caffe2.load(init, target)
+    x = np.array([[1.0, 2.0]], np.float32)
+    found = caffe2.run(model.predict_net, {"x": x, **model.parameters}, ["y"])
+    np.testing.assert_allclose(found["y"], [[3, 3, 3]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("predict.onnx", "-o", "a.pb", "--of", "y"), "are for Caffe2 nets"),
+        (("predict.onnx", "-o", "a.minidb", "--init", "b.pb"), "nothing to write"),
+        (("absent.onnx", "-o", "a.pb"), "no such file"),
+        (("predict.onnx", "-o", "a.pb", "--shape", "z=1"), "no input 'z'"),
+    ],
+)
+def test_a_wrong_call_from_onnx_is_one_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    assert _convert("predict.pb", "--init", "init.pb", "--shape", "x=N,2", "-q")[0] == 0
+    status, output = _convert(*arguments)
+    assert status == 2
+    assert said in output
+    assert "Traceback" not in output

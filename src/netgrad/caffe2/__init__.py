@@ -10,6 +10,7 @@ from netgrad.caffe2.gradient_net import GradientNet, gradient_net
 from netgrad.caffe2.gradients import gradients
 from netgrad.caffe2.install import install
 from netgrad.caffe2.load import load, read_net, save, save_net, save_predictor
+from netgrad.caffe2.onnx_import.model import from_onnx
 from netgrad.caffe2.read import parse_net
 from netgrad.caffe2.saved_model import SavedModel, init_net_of
 
@@ -18,6 +19,7 @@ __all__ = [
     "Program",
     "SavedModel",
     "differentiate",
+    "from_onnx",
     "gradient_net",
     "gradients",
     "init_net_of",

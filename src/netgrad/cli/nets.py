@@ -137,10 +137,10 @@ def as_onnx(
     types: dict[str, str] = {}
     for name in net.inputs:
         if arrays is not None and name in arrays:
-            dims = arrays[name].shape
-            shapes[name] = ["N", *dims[1:]] if samples and dims else dims
+            found = arrays[name].shape
+            shapes[name] = ["N", *found[1:]] if samples and found else found
             types[name] = str(arrays[name].dtype)
-    shapes.update((name, _dims(text)) for name, text in pairs(shape, "--shape").items())
+    shapes.update((name, dims(text)) for name, text in pairs(shape, "--shape").items())
     types.update(pairs(dtype, "--type"))
     return onnx_ir.from_proto(to_onnx(net, shapes, types=types, outputs=outputs))
 
@@ -160,5 +160,6 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _dims(text: str) -> list[Dim]:
+def dims(text: str) -> list[Dim]:
+    """The dims that a text such as ``N,3,224`` names."""
     return [int(dim) if dim.isdecimal() else dim for dim in text.split(",")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -17,18 +18,15 @@ from netgrad.onnx.rules.placing import joined, lengths
 # ---- resizing ----------------------------------------------------------------------------------------
 
 
-def _scales(c: Context, b: Builder, given: Value | None) -> Value:
-    """The scales of height and width, float32 of shape (2,)."""
-    if given is not None:
-        return given
-    pair = [c.argument("height_scale", 1.0), c.argument("width_scale", 1.0)]
-    return b.constant(np.asarray(pair, np.float32))
+def _scales(c: Context, *names: str) -> np.ndarray[Any, Any]:
+    """Scales of dims that arguments say, float32."""
+    return np.asarray([c.argument(f"{name}_scale", 1.0) for name in names], np.float32)
 
 
 def _nearest(c: Context, b: Builder, x: Value) -> Value:
     """Pixel p of a result of floor(size scale) pixels is pixel floor(p / scale) of the image."""
     nhwc = is_nhwc(c)
-    scales = b.concat([b.constant(np.ones(2, np.float32)), _scales(c, b, None)], 0)
+    scales = b.constant(np.concatenate([np.ones(2, np.float32), _scales(c, "height", "width")]))
     resized = b.op(
         "Resize",
         channels_first(b, x, nhwc),
@@ -54,12 +52,12 @@ def _resize_nearest_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
 
 
 def _nearest_in_space(c: Context, b: Builder, x: Value) -> Value:
-    scales = [c.argument(f"{name}_scale", 1.0) for name in ("temporal", "height", "width")]
+    scales = np.concatenate([np.ones(2, np.float32), _scales(c, "temporal", "height", "width")])
     return b.op(
         "Resize",
         x,
         None,
-        b.constant(np.asarray([1.0, 1.0, *scales], np.float32)),
+        b.constant(scales),
         mode="nearest",
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
@@ -81,9 +79,13 @@ def _resize_nearest_3d_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
 def _bilinear(c: Context, b: Builder, given: list[Value]) -> Value:
     """To floor(size scale) pixels, so that the corners of image and result are the same pixels."""
     image, *scales = given
-    spatial = b.cast(lengths(b, image, 2, 4), ir.DataType.FLOAT)
-    sizes = b.op("Floor", spatial * _scales(c, b, scales[0] if scales else None))
-    target = joined(b, [lengths(b, image, 0, 2), b.cast(sizes, ir.DataType.INT64)])
+    by, shape = _scales(c, "height", "width"), image.static_shape
+    if shape is not None and not scales:
+        target = b.ints([*shape[:2], *(np.asarray(shape[2:], np.float32) * by).astype(np.int64)])
+    else:
+        spatial = b.cast(lengths(b, image, 2, 4), ir.DataType.FLOAT)
+        sizes = b.op("Floor", spatial * (scales[0] if scales else b.constant(by)))
+        target = joined(b, [lengths(b, image, 0, 2), b.cast(sizes, ir.DataType.INT64)])
     return b.op(
         "Resize", image, None, None, target, mode="linear", coordinate_transformation_mode="align_corners"
     )

@@ -27,6 +27,8 @@ def _pool(c: Context, b: Builder, x: Value, type_: str) -> Value:
     }
     if type_ == "MaxPool":
         attributes["dilations"] = at.dilations
+    elif type_ == "AveragePool":
+        attributes["count_include_pad"] = int(c.argument("count_include_pad", False))
     elif type_ == "LpPool":
         attributes["p"] = int(c.argument("p", 2.0))
     return channels_back(b, b.op(type_, image, **attributes), nhwc)

@@ -1,0 +1,73 @@
+"""Caffe2 nets as ONNX graphs and models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.convert import to_onnx
+from netgrad.caffe2.execute import Program
+from netgrad.caffe2.saved_model import SavedModel
+
+ValueInfo = Mapping[str, tuple[int, Sequence[int]]]
+"""The number of ONNX's element type, and the shape, of each input by name."""
+
+
+class Caffe2Frontend:
+    """Writes nets in ONNX's operators."""
+
+    @classmethod
+    def caffe2_net_to_onnx_model(
+        cls, predict_net: NetDef, init_net: NetDef | None = None, value_info: ValueInfo | None = None
+    ) -> onnx.ModelProto:
+        """A net as a model, whose initializers are the parameters.
+
+        Args:
+            predict_net: The net that predicts.
+            init_net: The net that writes the parameters.
+            value_info: Element type and shape of each input that ``init_net`` doesn't write.
+
+        Raises:
+            ValueError: ``value_info`` is no mapping.
+            RuntimeError: It doesn't say an input.
+            UnsupportedOperatorError: An operator can't be written in ONNX.
+        """
+        if value_info is None:
+            value_info = {}
+        if not isinstance(value_info, Mapping):
+            raise ValueError("Please pass value_info as a name -> (type, shape) dictionary")
+        model = SavedModel(predict_net, NetDef(name="init") if init_net is None else init_net)
+        missing = [name for name in model.inputs if name not in value_info]
+        if missing:
+            raise RuntimeError(f"Could not find value info of inputs: {', '.join(missing)}")
+        wanted = {name: value_info[name] for name in model.inputs}
+        types = {name: _numpy_name(number) for name, (number, _) in wanted.items()}
+        return to_onnx(model, {name: list(shape) for name, (_, shape) in wanted.items()}, types=types)
+
+    @classmethod
+    def caffe2_net_to_onnx_graph(
+        cls, predict_net: NetDef, init_net: NetDef | None = None, value_info: ValueInfo | None = None
+    ) -> onnx.GraphProto:
+        """A net as a graph; see `caffe2_net_to_onnx_model`."""
+        return cls.caffe2_net_to_onnx_model(predict_net, init_net, value_info).graph
+
+    @classmethod
+    def caffe2_init_net_to_initializer(cls, init_net: NetDef) -> list[onnx.TensorProto]:
+        """What a net of fills writes, as tensors."""
+        written = Program(init_net.op).run({})
+        return [numpy_helper.from_array(array, name) for name, array in written.items()]
+
+
+def _numpy_name(number: Any) -> str:
+    dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(int(number))
+    return dtype.name
+
+
+caffe2_net_to_onnx_graph = Caffe2Frontend.caffe2_net_to_onnx_graph
+caffe2_net_to_onnx_model = Caffe2Frontend.caffe2_net_to_onnx_model
+caffe2_init_net_to_initializer = Caffe2Frontend.caffe2_init_net_to_initializer

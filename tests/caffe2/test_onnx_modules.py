@@ -1,0 +1,144 @@
+"""The modules ``caffe2.python.onnx.backend``, ``frontend``, ``helper`` and ``workspace``."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from netgrad import caffe2
+from netgrad.caffe2 import workspace
+from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.python import core
+from netgrad.caffe2.python.onnx import backend, frontend
+from netgrad.caffe2.python.onnx import helper as tools
+from netgrad.caffe2.python.onnx.workspace import Workspace
+from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
+
+W = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+B = np.array([0.5, -100, 0.25], np.float32)
+X = np.array([[1, -1], [2, 0.5]], np.float32)
+
+
+def _formula(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.maximum(x @ W.T + B, 0)
+
+
+@pytest.fixture
+def model() -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1),
+            helper.make_node("Relu", ["h"], ["0"]),
+        ],
+        "layer",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])],
+        [helper.make_tensor_value_info("0", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(W, "w"), numpy_helper.from_array(B, "b")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+
+
+@pytest.mark.parametrize("inputs", [X, [X], {"x": X}], ids=["array", "list", "dict"])
+def test_run_model(model: onnx.ModelProto, inputs: Any) -> None:
+    outputs = backend.run_model(model, inputs)
+    np.testing.assert_allclose(outputs[0], _formula(X))
+    np.testing.assert_allclose(outputs["0"], _formula(X))
+
+
+def test_a_prepared_model_runs_again_and_leaves_the_current_workspace_alone(model: onnx.ModelProto) -> None:
+    workspace.FeedBlob("x", np.zeros(1, np.float32))
+    rep = backend.prepare(model)
+    assert rep.uninitialized == ["x"]
+    assert rep.predict_net.op[0].type == "FC"
+    for scale in (1, 2):
+        np.testing.assert_allclose(rep.run({"x": scale * X})[0], _formula(scale * X))
+    assert workspace.Blobs() == ["x"]
+    with pytest.raises(RuntimeError, match="Expected 1 values"):
+        rep.run([X, X])
+    with pytest.raises(RuntimeError, match="no value was given for the inputs x"):
+        backend.prepare(model).run({})
+
+
+def test_the_device_is_the_processor(model: onnx.ModelProto) -> None:
+    assert backend.supports_device("CPU")
+    assert not backend.supports_device("CUDA:1")
+    assert backend.is_compatible(model)
+    assert not backend.is_compatible(model, "CUDA")
+    with pytest.raises(InvalidArgumentError, match="CPU"):
+        backend.prepare(model, "CUDA")
+
+
+def test_what_caffe2_cannot_express_is_not_compatible(model: onnx.ModelProto) -> None:
+    model.graph.node[1].op_type = "Asinh"
+    assert not backend.is_compatible(model)
+    with pytest.raises(UnsupportedOperatorError, match="Asinh"):
+        backend.prepare(model)
+
+
+def test_run_node() -> None:
+    node = helper.make_node("Add", ["a", "b"], ["y"])
+    np.testing.assert_allclose(backend.run_node(node, [W, B[:2]]).y, W + B[:2])
+    reshape = helper.make_node("Slice", ["x", "starts", "ends"], ["y"])
+    found = backend.run_node(reshape, [W, np.array([1]), np.array([3])], opset_version=13)
+    np.testing.assert_array_equal(found[0], W[1:3])
+    old = helper.make_node("Slice", ["x"], ["y"], starts=[1], ends=[3])
+    np.testing.assert_array_equal(backend.run_node(old, {"x": W}, opset_version=9)[0], W[1:3])
+
+
+def test_an_archive_of_a_model_and_its_tensors(model: onnx.ModelProto, tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for tensor in model.graph.initializer:
+            archive.writestr(tensor.name, tensor.raw_data)
+            tensor.raw_data = b"__EXTERNAL"
+        archive.writestr("__MODEL_PROTO", model.SerializeToString())
+    np.testing.assert_allclose(backend.prepare_zip_archive(str(path)).run(X)[0], _formula(X))
+    with pytest.raises(InvalidArgumentError, match="values of w, b"):
+        backend.prepare(model)
+
+
+def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
+    init_net, predict_net = backend.Caffe2Backend.onnx_graph_to_caffe2_net(model)
+    assert list(predict_net.external_input) == ["x", "w", "b"]
+    info = {"x": (TensorProto.FLOAT, (2, 2))}
+    again = frontend.caffe2_net_to_onnx_model(predict_net, init_net, info)
+    onnx.checker.check_model(again, full_check=True)
+    np.testing.assert_allclose(backend.run_model(again, X)[0], _formula(X))
+    graph = frontend.caffe2_net_to_onnx_graph(predict_net, init_net, info)
+    assert [value.name for value in graph.output] == ["0"]
+    tensors = frontend.caffe2_init_net_to_initializer(init_net)
+    np.testing.assert_array_equal({t.name: numpy_helper.to_array(t) for t in tensors}["w"], W)
+    with pytest.raises(RuntimeError, match="value info of inputs: x"):
+        frontend.caffe2_net_to_onnx_model(predict_net, init_net)
+    with pytest.raises(ValueError, match="dictionary"):
+        frontend.caffe2_net_to_onnx_model(predict_net, init_net, [1])  # type: ignore[arg-type]
+
+
+def test_running_operators_and_nets_apart(tmp_path: Path) -> None:
+    op = core.CreateOperator("FC", ["x", "w", "b"], ["y"])
+    ws, outputs = tools.c2_native_run_op(op, [X, W, B])
+    np.testing.assert_allclose(outputs.y, X @ W.T + B)
+    assert ws.HasBlob("y")
+    assert not workspace.HasBlob("y")
+    net = NetDef(name="n", op=[op], external_input=["x", "w", "b"], external_output=["y"])
+    init = caffe2.init_net_of({"w": W, "b": B})
+    np.testing.assert_allclose(tools.c2_native_run_net(init, net, [X])[1].y, X @ W.T + B)
+    tools.save_caffe2_net(net, str(tmp_path / "net.pb"), output_txt=True)
+    assert tools.load_caffe2_net(str(tmp_path / "net.pb")) == net
+    assert tools.load_caffe2_net(str(tmp_path / "net.pb.pbtxt")) == net
+    assert tools.dummy_name() != tools.dummy_name()
+
+
+def test_a_workspace_goes_with_its_object() -> None:
+    own = Workspace()
+    own.FeedBlob("a", X)
+    assert own.workspace_id in workspace.Workspaces()
+    name = own.workspace_id
+    del own
+    assert name not in workspace.Workspaces()
