@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from netgrad.caffe2.python.helpers import layers, normalization, plain
+from netgrad.caffe2.python.helpers import control_ops, layers, normalization, plain
 from netgrad.caffe2.python.model_helper import ModelHelper
 
 
@@ -26,6 +26,7 @@ _scopes = _Scopes()
 _HELPERS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
     for module, names in (
+        (control_ops, "cond loop"),
         (layers, "fc packed_fc conv conv_nd conv_transpose group_conv elementwise_linear prelu"),
         (normalization, "lrn spatial_bn instance_norm layer_norm"),
         (

@@ -1,21 +1,20 @@
-"""Nets, steps and plans as text that reads like the program that made them."""
+"""Nets, steps, plans, tasks and jobs as text that reads like the program that made them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from netgrad.caffe2.arguments import value_of
 from netgrad.caffe2.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef, PlanDef
 from netgrad.caffe2.python import core
-
-_PREFIXES_TO_IGNORE = ("distributed_ctx_init",)
+from netgrad.caffe2.python.checkpoint import Job
+from netgrad.caffe2.python.task import Task, TaskGroup, TaskOutput
 
 
 def to_string(obj: Any, **kwargs: Any) -> str:
-    """A net, a step, a plan or one of their messages as text.
+    """A net, a step, a plan or one of their messages as text; or a task, a group of tasks or a job.
 
     Args:
         obj: What is shown.
@@ -94,8 +93,16 @@ class _Printer:
                 for step in obj.Steps():
                     with self._inside(call("step", [step.Name()])):
                         self._step(step)
+        elif isinstance(obj, Task):
+            self._task(obj)
+        elif isinstance(obj, TaskGroup):
+            self._group(obj, call("TaskGroup"))
+        elif isinstance(obj, Job):
+            self._job(obj)
         else:
-            raise TypeError(f"nets, operators, steps and plans can be shown, not {type(obj).__name__}")
+            raise TypeError(
+                f"nets, operators, steps, plans, tasks and jobs can be shown, not {type(obj).__name__}"
+            )
 
     def _add(self, line: str) -> None:
         self.lines.append("  " * self._indent + line)
@@ -140,6 +147,31 @@ class _Printer:
                 if proto.should_stop_blob:
                     self._add(call("yield stop_if", [proto.should_stop_blob]))
 
+    def _task(self, task: Task) -> None:
+        outputs = ", ".join(_output(output) for output in task.outputs())
+        details = [("node", task.node), ("name", task.name), ("outputs", outputs)]
+        with self._inside(call("Task", details)):
+            self._step(task.get_step())
+
+    def _group(self, group: TaskGroup, title: str) -> None:
+        with self._inside(title):
+            for task in group.tasks_by_node().tasks():
+                self._task(task)
+
+    def _job(self, job: Job) -> None:
+        job_now = "Job.current()"
+        self._group(job.init_group, f"{job_now}.init_group")
+        self._group(job.epoch_group, f"{job_now}.epoch_group")
+        with self._inside(f"{job_now}.stop_conditions"):
+            for output in job.stop_conditions:
+                self._add(_output(output))
+        self._group(job.download_group, f"{job_now}.download_group")
+        self._group(job.exit_group, f"{job_now}.exit_group")
+
+
+def _output(output: TaskOutput) -> str:
+    return f"Output[{', '.join(str(name) for name in output.names)}]"
+
 
 def _title(step: core.ExecutionStep) -> tuple[str | None, bool]:
     """What is written above the parts of a step, and whether they run at once."""
@@ -162,72 +194,3 @@ def _child_title(child: Any, in_threads: bool) -> str | None:
     if in_threads:
         return call("workspace" if child.Proto().create_workspace else "step", [str(child)])
     return None
-
-
-def debug_net(net: core.Net) -> core.Net:
-    """A copy of a net that prints each operator before it runs."""
-    copy = net.Clone(f"{net.Name()}_debug", op_id_mask=[])
-    for op in net.Proto().op:
-        copy.Python((_printing, [to_string(op)], {}))([], [])
-        copy.extend_ops([op])
-    return copy
-
-
-def _printing(text: str) -> Any:
-    def show(inputs: Any, outputs: Any) -> None:
-        print(text)
-
-    return show
-
-
-def analyze(obj: Any) -> None:
-    """Look for blobs that nobody writes, or that parallel steps write alike, in a net, a step or a plan.
-
-    Raises:
-        AssertionError: There is one.
-        TypeError: ``obj`` is something else.
-    """
-    _analyze(obj, Counter())
-
-
-def _analyze(obj: Any, blobs: Counter[str]) -> None:
-    if isinstance(obj, OperatorDef):
-        for blob in obj.input:
-            _need(blob, blobs)
-        blobs.update(obj.output)
-    elif isinstance(obj, NetDef):
-        for op in obj.op:
-            _analyze(op, blobs)
-    elif isinstance(obj, core.Net):
-        _analyze(obj.Proto(), blobs)
-    elif isinstance(obj, core.Plan):
-        for step in obj.Steps():
-            _analyze(step, blobs)
-    elif isinstance(obj, core.ExecutionStep):
-        _analyze_step(obj, blobs)
-    else:
-        raise TypeError(f"nets, operators, steps and plans can be analyzed, not {type(obj).__name__}")
-
-
-def _need(blob: str, blobs: Counter[str]) -> None:
-    assert blob in blobs or blob.startswith(_PREFIXES_TO_IGNORE), f"Blob undefined: {blob}"
-
-
-def _analyze_step(step: core.ExecutionStep, around: Counter[str]) -> None:
-    proto = step.Proto()
-    blobs = Counter(around) if proto.create_workspace else around
-    report = step.get_net(proto.report_net) if proto.report_net else None
-    if report is not None:
-        _analyze(report, Counter(blobs))
-    of_siblings: set[str] = set()
-    for child in (*step.Substeps(), *step.Nets()):
-        inside = Counter(blobs) if proto.concurrent_substeps else blobs
-        _analyze(child, inside)
-        if proto.should_stop_blob:
-            _need(proto.should_stop_blob, inside)
-        if proto.concurrent_substeps:
-            new = set(inside) - set(blobs)
-            both = ", ".join(sorted(new & of_siblings))
-            assert not both, f"Error: Blobs created by multiple parallel steps: {both}"
-            of_siblings |= new
-    blobs.update(of_siblings)
