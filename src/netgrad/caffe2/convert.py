@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
 from netgrad.caffe2.lowering.net import Lowered, lowered
+from netgrad.caffe2.recurrence import with_kept
 from netgrad.caffe2.saved_model import SavedModel
 from netgrad.core import InvalidArgumentError
 from netgrad.onnx.view import Dim, TensorInfo
@@ -49,7 +50,7 @@ def to_onnx(
         known[name] = TensorInfo(ir.DataType.from_numpy(array.dtype), tuple(array.shape))
     wanted = list(model.outputs if outputs is None else outputs)
     try:
-        net = lowered(model.predict_net.op, known, wanted)
+        net = lowered(with_kept(model.predict_net.op, if_read=True), known, wanted)
     except StaticShapeNeededError:
         raise InvalidArgumentError(
             "an operator of the net needs to know all dims of its input",

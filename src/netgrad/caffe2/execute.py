@@ -12,6 +12,7 @@ from onnxruntime import OrtValue
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
 from netgrad.caffe2.lowering.net import Lowered, lowered
+from netgrad.caffe2.recurrence import with_kept
 from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 from netgrad.onnx.view import TensorInfo
 from netgrad.runtime.session import Session
@@ -42,7 +43,7 @@ class Program:
     """
 
     def __init__(self, definitions: Sequence[OperatorDef], wanted: Iterable[str] | None = None) -> None:
-        self._definitions = list(definitions)
+        self._definitions = with_kept(definitions)
         self._wanted = None if wanted is None else list(wanted)
         self._compiled: dict[Any, tuple[Lowered, Session | None]] = {}
         self._fixed_shapes = False  # whether some operator needs to know all dims
@@ -106,6 +107,11 @@ class Program:
             return {}
         results = session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
         return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
+
+    @property
+    def definitions(self) -> list[OperatorDef]:
+        """The operators, with what recurrent nets keep written out; see `with_kept`."""
+        return self._definitions
 
     @property
     def compiled(self) -> int:

@@ -142,14 +142,19 @@ class Builder:
     Attributes:
         opset: Version of the default domain that the model uses.
         operators: What was written so far, in order.
+        prefix: What the names of all that is written begin with.
     """
 
     def __init__(self, opset: int, prefix: str) -> None:
         self.opset = opset
         self.operators: list[Operator] = []
-        self._prefix = prefix
+        self.prefix = prefix
         self._count = 0
         self._known: dict[Any, tuple[Value, ...]] = {}
+
+    def inner(self) -> Builder:
+        """A builder for a graph inside the operator written next; its names differ from those of this one."""
+        return Builder(self.opset, f"{self.prefix}/inner_{len(self.operators)}")
 
     # ---- values -------------------------------------------------------------------------------------
 
@@ -159,7 +164,7 @@ class Builder:
 
     def _fresh(self, kind: str) -> str:
         self._count += 1
-        return f"{self._prefix}/{kind}_{self._count}"
+        return f"{self.prefix}/{kind}_{self._count}"
 
     def constant(self, array: Any, dtype: ir.DataType | None = None) -> Value:
         """A constant tensor; ``dtype`` defaults to the array's own."""

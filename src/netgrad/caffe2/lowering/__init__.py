@@ -20,6 +20,8 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     pools,
     rates,
     recurrent,
+    recurrent_network,
+    recurrent_network_gradient,
     reductions,
     regions,
     segments,

@@ -12,6 +12,7 @@ from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.lowering.context import Context, StaticShapeNeededError
 from netgrad.caffe2.lowering.registry import lower
 from netgrad.core import Operator
+from netgrad.onnx.body import Body, captured_of, live
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.infer import attribute_proto
 from netgrad.onnx.view import TensorInfo
@@ -87,19 +88,10 @@ def _model(
     outputs: Sequence[str],
     values: Mapping[str, Value],
 ) -> onnx.ModelProto:
-    nodes = []
-    needed = _needed(builder.operators, [values[blob].name for blob in outputs])
-    for index, (operator, owner) in enumerate(zip(builder.operators, owners, strict=True)):
-        if index in needed:
-            node = helper.make_node(
-                operator.type,
-                list(operator.inputs),
-                list(operator.outputs),
-                name=f"{owner}: {operator.type}_{index}",
-                domain=operator.domain or None,
-            )
-            node.attribute.extend(attribute_proto(name, value) for name, value in operator.attributes.items())
-            nodes.append(node)
+    nodes = [
+        _node(builder.operators[index], f"{owners[index]}: {builder.operators[index].type}_{index}")
+        for index in live(builder.operators, [values[blob].name for blob in outputs])
+    ]
     results = []
     for index, blob in enumerate(outputs):
         nodes.append(
@@ -114,16 +106,27 @@ def _model(
     )
 
 
-def _needed(operators: Sequence[Operator], wanted: Iterable[str]) -> set[int]:
-    """Numbers of the operators that ``wanted`` depends on; ONNX Runtime would run the others as well."""
-    names = set(wanted)
-    found = set()
-    for index in range(len(operators) - 1, -1, -1):
-        if not names.isdisjoint(operators[index].outputs):
-            found.add(index)
-            names.update(operators[index].inputs)
-            names.discard("")
-    return found
+def _node(operator: Operator, name: str) -> onnx.NodeProto:
+    """An operator as a node. What its bodies read from outside they find there, under the same names."""
+    inputs = operator.inputs[: len(operator.inputs) - len(captured_of(operator))]
+    node = helper.make_node(
+        operator.type, list(inputs), list(operator.outputs), name=name, domain=operator.domain or None
+    )
+    for key, value in operator.attributes.items():
+        if isinstance(value, Body):
+            node.attribute.append(helper.make_attribute(key, _graph(value, name)))
+        else:
+            node.attribute.append(attribute_proto(key, value))
+    return node
+
+
+def _graph(body: Body, name: str) -> onnx.GraphProto:
+    return helper.make_graph(
+        [_node(op, f"{name}: {op.type}_{index}") for index, op in enumerate(body.operators)],
+        name,
+        [_value_info(value, body.types[value]) for value in body.inputs],
+        [_value_info(value, body.types[value]) for value in body.outputs],
+    )
 
 
 def _value_info(name: str, info: TensorInfo) -> onnx.ValueInfoProto:

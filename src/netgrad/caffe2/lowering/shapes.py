@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
@@ -79,10 +80,13 @@ def _size(c: Context, x: Value) -> Value:
 
 @lowers("Cast")
 def _cast(c: Context, x: Value) -> Value:
-    number = c.numbers("to")
-    if not number or not isinstance(number[0], int) or number[0] not in ELEMENT_TYPES:
-        raise c.refused(f"the argument 'to' is {number!r}, and the number of an element type is needed")
-    return c.b.cast(x, ELEMENT_TYPES[number[0]])
+    """To an element type by its number, or by its name in letters of any case."""
+    given = next(iter(c.numbers("to")), None)
+    names = dict(TensorProto.DataType.items())
+    number = names.get(given.decode().upper()) if isinstance(given, bytes) else given
+    if number not in ELEMENT_TYPES:
+        raise c.refused(f"the argument 'to' is {given!r}, and the number or name of a type is needed")
+    return c.b.cast(x, ELEMENT_TYPES[number])
 
 
 @lowers("PrependDim")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netgrad.caffe2.arguments import Arguments, make_argument
+from netgrad.caffe2.makers.notation import Line, Refusal
 from netgrad.caffe2.makers.registry import maker
 from netgrad.core import Gradient, Operator
 
@@ -24,11 +26,27 @@ def _recurrent(op: Operator, grads: Sequence[Gradient | None]) -> str:
 
 
 @maker("RecurrentNetwork", partial=True)
-def _recurrent_network(op: Operator, grads: Sequence[Gradient | None]) -> str:
-    """The net of a backward step is an argument, made beforehand."""
-    given = ",".join(f"G{at}" for at in op.attributes.get("outputs_with_grads", ()))
+def _recurrent_network(op: Operator, grads: Sequence[Gradient | None]) -> Line:
+    """The net of a backward step is an argument, made beforehand.
+
+    The original asks for the gradients of the outputs that the forward operator lists, and ignores others;
+    here the gradient operator lists those that there are.
+    """
+    if not op.attributes.get("backward_step_net"):
+        raise Refusal(
+            "it has no net of a backward step (argument 'backward_step_net'): it was made with forward_only, "
+            "or none of its inputs has a gradient"
+        )
+    given = [at for at, grad in enumerate(grads) if grad is not None]
+    listed = op.attributes.get("outputs_with_grads", ())
     written = [0, *op.attributes.get("param", ()), *op.attributes.get("initial_recurrent_state_ids", ())]
-    return f"RecurrentNetworkGradient({given},I*,O*)->({','.join(f'D{at}' for at in written)})"
+    reads = ",".join(f"G{at}" for at in (listed if sorted(listed) == given else given))
+    text = f"RecurrentNetworkGradient({reads},I*,O*)->({','.join(f'D{at}' for at in written)})"
+    if sorted(listed) == given:
+        return Line(text)
+    assert isinstance(op.attributes, Arguments), "made of a message"
+    kept = [argument for argument in op.attributes.message.arg if argument.name != "outputs_with_grads"]
+    return Line(text, copies_arguments=False, arguments=(*kept, make_argument("outputs_with_grads", given)))
 
 
 @maker("Python", "PythonDLPack", partial=True)

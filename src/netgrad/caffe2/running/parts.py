@@ -26,8 +26,8 @@ class LoweredPart:
     """Operators that are compiled to one ONNX model for the types and ranks of what they read."""
 
     def __init__(self, definitions: Sequence[OperatorDef]) -> None:
-        self.definitions = list(definitions)
-        self._program = _program(self.definitions)
+        self._program = _program(definitions)
+        self.definitions = self._program.definitions
         self._reads = self._program.reads()
         self._one_by_one: list[Part] | None = None
         self._shapes_of_values = False  # whether some operator needs a shape that only running tells

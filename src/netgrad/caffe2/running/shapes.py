@@ -10,6 +10,7 @@ from netgrad.caffe2.caffe2_pb2 import NetDef, TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context, StaticShapeNeededError
 from netgrad.caffe2.lowering.net import OPSET
 from netgrad.caffe2.lowering.registry import lower
+from netgrad.caffe2.recurrence import with_kept
 from netgrad.caffe2.running.registry import runner_of
 from netgrad.core import NetgradError
 from netgrad.onnx.builder import Builder, Value
@@ -39,7 +40,7 @@ def inferred(
         for blob, (dtype, shape) in known.items()
     }
     for net in nets:
-        for op in net.op:
+        for op in with_kept(net.op):
             found: list[Value | None] = []
             if runner_of(op) is None and all(blob in values for blob in op.input):
                 try:

@@ -57,7 +57,10 @@ def _fc_like(operator: str) -> Callable[..., Any]:
             _XAVIER,
             ParameterTags.WEIGHT,
         )
-        bias = parameter(model, f"{out}_b", [dim_out], bias_init, BiasInitializer, _ZERO, ParameterTags.BIAS)
+        bias_tags = [ParameterTags.BIAS]
+        if "freeze_bias" in kwargs:
+            bias_tags.append(ParameterTags.COMPUTED_PARAM)
+        bias = parameter(model, f"{out}_b", [dim_out], bias_init, BiasInitializer, _ZERO, bias_tags)
         if enable_tensor_core:
             kwargs["engine"] = "TENSORCORE"
         if float16_compute:
@@ -65,7 +68,10 @@ def _fc_like(operator: str) -> Callable[..., Any]:
         return getattr(model.net, operator)([blob_in, weight, bias], out, **kwargs)
 
     layer.__name__ = operator.lower()
-    layer.__doc__ = f"A layer ``{operator}`` with weights ``<out>_w`` and bias ``<out>_b``."
+    layer.__doc__ = (
+        f"A layer ``{operator}`` with weights ``<out>_w`` and bias ``<out>_b``; a given ``freeze_bias`` "
+        "leaves the bias out of training."
+    )
     return layer
 
 

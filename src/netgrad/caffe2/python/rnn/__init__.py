@@ -1,0 +1,1 @@
+"""Helpers of test programs for recurrent nets."""
