@@ -81,6 +81,18 @@ UNITS = [
         ("x", "h"),
     ),
     Case(
+        "rnn_internal_apply_link(t,x)->(y,x) {offset=1,window=2}",
+        {"t": np.array([1], np.int32), "x": normal(5, 2, 3)},
+        lambda g: {"y": g["x"][2:4], "x": g["x"]},
+        (),
+    ),
+    Case(
+        "rnn_internal_accumulate_gradient_input(t,g,x)->(x) {offset=1}",
+        {"t": np.array([2], np.int32), "g": normal(4, 2, 3), "x": normal(5, 2, 3)},
+        lambda g: {"x": g["x"] + np.eye(5)[3][:, None, None] * g["g"][2]},
+        (),
+    ),
+    Case(
         "Sqr(x)->(y); ZeroGradient(y)->()",
         {"x": normal(2, 3)},
         lambda g: {"y": g["x"] ** 2},

@@ -137,6 +137,7 @@ WITHOUT_ROW = {
         "Or",
         "Xor",
     },
+    "holds nets, see test_recurrent_nets": {"RecurrentNetwork"},
     "written by makers": {"CopyOnDeviceLike", "ReduceTailSum", "ResizeLike", "SumReduceLike", "DropoutGrad"},
 }
 
@@ -157,6 +158,7 @@ WITHOUT_GRADIENT_ROW = {
         for type_ in WITHOUT_ROW["the same as another type"]
         if f"{type_}Gradient" in LOWERINGS
     },
+    "holds nets, see test_recurrent_nets": {"RecurrentNetworkGradient"},
     "forward operators": {"NegateGradient", "StopGradient", "ZeroGradient"},
 }
 

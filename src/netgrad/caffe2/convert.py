@@ -70,9 +70,7 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     taken = set(net.inputs)
     for k, blob in enumerate(net.outputs):
         names[f"out:{k}"] = blob if blob not in taken else f"{blob}_out"
-    for node in proto.graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
+    _rename(proto.graph, names)
     for info in (*proto.graph.input, *proto.graph.output):
         info.name = names[info.name]
     parameters = model.parameters
@@ -85,3 +83,13 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     )
     proto.graph.name = model.predict_net.name or "net"
     return proto
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what the nodes of a graph, and of the graphs inside them, read and write."""
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)

@@ -91,9 +91,10 @@ class Recurrence:
 
     @cached_property
     def backward_step_net(self) -> NetDef | None:
-        """The net of one step of the gradient; None where there is none."""
-        found = self._net("backward_step_net")
-        return None if found is None else with_kept_net(found)
+        """The net of one step of the gradient, perhaps without operators; None where there is no gradient."""
+        if not self.backward_links:
+            return None
+        return with_kept_net(self._net("backward_step_net") or NetDef())
 
     @property
     def timestep(self) -> str:
@@ -148,17 +149,24 @@ class Recurrence:
         """How many initial rows a state has: its new row comes behind them, and has the highest offset."""
         return max((link.offset for link in self.links if link.external == state), default=0)
 
+    def new_row(self, state: str) -> str | None:
+        """The blob of the step net that is a state's new row; None if no link says so."""
+        length, written = self.initial_length(state), {blob for op in self.step_net.op for blob in op.output}
+        found = [
+            link.internal
+            for link in self.links
+            if (link.external, link.offset, link.window) == (state, length, 1)
+        ]
+        found = [blob for blob in found if blob in written] or found  # others read it
+        return found[0] if len(found) == 1 else None
+
     @cached_property
     def kept(self) -> tuple[str, ...]:
         """The blobs of the step net that the gradient reads and no sequence holds."""
         if self.backward_step_net is None:
             return ()
         written = {blob for op in self.step_net.op for blob in op.output}
-        in_states = {
-            link.internal
-            for link in self.links
-            if link.external in self.states and link.offset == self.initial_length(link.external)
-        }
+        in_states = {self.new_row(state) for state in self.states}
         reads = undefined(self.backward_step_net)
         return tuple(blob for blob in reads if blob in written and blob not in in_states)
 

@@ -1,8 +1,10 @@
-"""The units of recurrent nets, and their gradient operators."""
+"""The units of recurrent nets, their gradient operators, and what the original adds to step nets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
@@ -75,3 +77,28 @@ def _gru_gradient(c: Context, *operands: Value) -> list[Value]:
 def _zero_gradient(c: Context, x: Value) -> Sequence[Value]:
     """Nothing; its gradient is a fill of zeros."""
     return []
+
+
+def _row_number(c: Context, number: Value) -> Value:
+    """The number of the step and the argument ``offset`` together, int64 of shape (1,)."""
+    offset = c.argument("offset", -1)
+    if offset < 0:
+        raise c.refused("its argument 'offset' must be given, and not be negative")
+    step = c.b.cast(c.b.reshape(number, [1]), ir.DataType.INT64)
+    return step + offset if offset else step
+
+
+@lowers("rnn_internal_apply_link")
+def _apply_link(c: Context, number: Value, external: Value) -> Sequence[Value]:
+    """Rows of a sequence, from that of the step on; and the sequence, of which they are a view there."""
+    first = _row_number(c, number)
+    return [c.b.slice(external, 0, first, first + c.argument("window", 1)), external]
+
+
+@lowers("rnn_internal_accumulate_gradient_input")
+def _accumulate_gradient_input(c: Context, number: Value, given: Value, total: Value) -> Sequence[Value]:
+    """The step's row of ``given`` is added to one of ``total``."""
+    row = _row_number(c, number)
+    first = c.b.cast(c.b.reshape(number, [1]), ir.DataType.INT64)
+    added = c.b.slice(given, 0, first, first + 1)
+    return [c.b.op("ScatterND", total, c.b.unsqueeze(row, [1]), added, reduction="add")]

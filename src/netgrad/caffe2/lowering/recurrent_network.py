@@ -36,14 +36,14 @@ def _recurrent_network(c: Context, *operands: Value) -> Sequence[Value | None]:
         for state, at in zip(said.states, said.initial, strict=True)
     }
     before = {state: steps.carried(rows) for state, rows in initial.items()}
-    new_rows = _new_rows(c, said, lengths)
+    new_rows = {state: blob for state in said.states if (blob := said.new_row(state)) is not None}
     with_new: dict[str, list[Link]] = {}
     for link in said.links:
         if link.external not in before:
             values[link.internal] = _input_rows(c, steps, link, inputs, sequence, number)
         elif link.offset + link.window <= lengths[link.external]:
             values[link.internal] = _state_rows(c, steps.b, link, before[link.external])
-        elif link.offset < lengths[link.external]:
+        elif link.internal != new_rows.get(link.external):
             with_new.setdefault(link.external, []).append(link)
 
     def follow(state: str, value: Value) -> dict[str, Value]:
@@ -88,17 +88,6 @@ def _recurrent_network(c: Context, *operands: Value) -> Sequence[Value | None]:
 def as_row(b: Builder, value: Value, row: Value) -> Value:
     """What a step net has written, as a row of a state, (1, batch, size): perhaps it is of another rank."""
     return b.assume_like(value, row) if value.rank == row.rank else b.reshape_like(value, row)
-
-
-def _new_rows(c: Context, said: Recurrence, lengths: Mapping[str, int]) -> dict[str, str]:
-    """For each state the blob of the step net that is its new row, behind its initial ones."""
-    found: dict[str, str] = {}
-    for link in said.links:
-        if link.external in lengths and link.offset == lengths[link.external]:
-            if link.window != 1 or link.external in found:
-                raise c.refused(f"its step net gives state '{link.external}' several rows, not one")
-            found[link.external] = link.internal
-    return found
 
 
 def _stepped(b: Builder, held: Value, new: Value, length: int) -> tuple[Value, Value]:

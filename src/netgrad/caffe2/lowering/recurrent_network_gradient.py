@@ -61,7 +61,7 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
     said = Recurrence(c.definition)
     net = said.backward_step_net
     if net is None:
-        raise c.refused("it has no net of a backward step (argument 'backward_step_net')")
+        raise c.refused("it says nothing of a backward step (argument 'backward_link_internal')")
     given = _operands(c, said, operands)
     b, sequence = c.b, given.inputs[0][1]
     steps = Steps(b, step_count(b, sequence), backwards=True)

@@ -8,6 +8,7 @@ from netgrad.caffe2.arguments import Arguments, make_argument
 from netgrad.caffe2.makers.notation import Line, Refusal
 from netgrad.caffe2.makers.registry import maker
 from netgrad.core import Gradient, Operator
+from netgrad.core.tape import without_occurrence
 
 
 @maker("LSTMUnit")
@@ -32,14 +33,16 @@ def _recurrent_network(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     The original asks for the gradients of the outputs that the forward operator lists, and ignores others;
     here the gradient operator lists those that there are.
     """
-    if not op.attributes.get("backward_step_net"):
+    if not op.attributes.get("backward_link_internal"):
         raise Refusal(
-            "it has no net of a backward step (argument 'backward_step_net'): it was made with forward_only, "
-            "or none of its inputs has a gradient"
+            "it says nothing of a backward step (arguments 'backward_link_internal', 'backward_step_net'): "
+            "it was made with forward_only=True"
         )
     given = [at for at, grad in enumerate(grads) if grad is not None]
     listed = op.attributes.get("outputs_with_grads", ())
-    written = [0, *op.attributes.get("param", ()), *op.attributes.get("initial_recurrent_state_ids", ())]
+    written = _places(
+        op, [0, *op.attributes.get("param", ()), *op.attributes.get("initial_recurrent_state_ids", ())]
+    )
     reads = ",".join(f"G{at}" for at in (listed if sorted(listed) == given else given))
     text = f"RecurrentNetworkGradient({reads},I*,O*)->({','.join(f'D{at}' for at in written)})"
     if sorted(listed) == given:
@@ -47,6 +50,18 @@ def _recurrent_network(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     assert isinstance(op.attributes, Arguments), "made of a message"
     kept = [argument for argument in op.attributes.message.arg if argument.name != "outputs_with_grads"]
     return Line(text, copies_arguments=False, arguments=(*kept, make_argument("outputs_with_grads", given)))
+
+
+def _places(op: Operator, places: Sequence[int]) -> list[int]:
+    """The inputs that get gradients; an input that is named twice counts as the next one of that name."""
+    names = [without_occurrence(name) for name in op.inputs]
+    found: list[int] = []
+    for at in places:
+        others = [k for k, name in enumerate(names) if name == names[at] and k not in found]
+        if not others:
+            raise Refusal(f"input '{names[at]}' has several roles and is listed once: list it for each")
+        found.append(at if at in others else others[0])
+    return found
 
 
 @maker("Python", "PythonDLPack", partial=True)

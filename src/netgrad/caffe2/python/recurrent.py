@@ -51,12 +51,9 @@ def recurrent_net(
     pairs = [(str(inside), outside) for inside, outside in initial_cell_inputs]
     after = {str(before): str(links[before]) for before, _ in pairs}
     (row, sequence) = inputs[0]
-    known = {str(row), *after, *(str(outside) for _, outside in pairs)}
-    if timestep is not None:
-        known.add(str(timestep))
+    known = {str(row), *after, *([] if timestep is None else [str(timestep)])}
     references = [core.BlobReference(blob) for blob in proto.external_input if blob not in known]
     operands = [sequence, *(outside for _, outside in pairs), *references]
-    names = [str(operand) for operand in operands]
     proto.type = "simple"
 
     states = {before: f"{name}/{before}_states" for before, _ in pairs}
@@ -71,16 +68,18 @@ def recurrent_net(
     ]
     arguments: dict[str, Any] = {}
     if not forward_only:
-        backward = _Backward(proto, set(map(str, recompute_blobs_on_backward or ())))
+        backward = _Backward(proto, list(after.values()), set(map(str, recompute_blobs_on_backward or ())))
         backward_links: list[Link] = []
         for before, state in states.items():
             backward_links.append(Link(f"{after[before]}_grad", f"{state}_grad", 1))
             backward_links.append(Link(backward.gradient(before), f"{state}_grad", 0))
         backward_links.append(Link(backward.gradient(str(row)), f"{sequence}_grad", 0))
         backward.declare([f"{blob}_grad" for blob in after.values()])
-        params = [str(blob) for blob in references if str(blob) in backward.gradients]
+        # a blob that has several roles is an operand, with a gradient, for each
+        places = {str(blob): at for at, blob in enumerate(references, 1 + len(pairs))}
+        params = [blob for blob in places if blob in backward.gradients]
         arguments = {
-            "param": [names.index(blob) for blob in params],
+            "param": [places[blob] for blob in params],
             **_link_arguments("backward_link", backward_links),
             "outputs_with_grads": outputs_with_grads,
             "recompute_blobs_on_backward": sorted(map(str, recompute_blobs_on_backward or ())),
@@ -95,7 +94,7 @@ def recurrent_net(
         alias_dst=[output for _, output, _ in shown],
         alias_offset=[offset for _, _, offset in shown],
         recurrent_states=list(states.values()),
-        initial_recurrent_state_ids=[names.index(str(outside)) for _, outside in pairs],
+        initial_recurrent_state_ids=range(1, 1 + len(pairs)),
         **_link_arguments("link", forward_links),
         enable_rnn_executor=1,
         step_net=proto,
@@ -116,15 +115,16 @@ def _link_arguments(prefix: str, links: Sequence[Link]) -> dict[str, list[Any]]:
 class _Backward:
     """The net of a backward step.
 
-    It finds the gradients of the step's external outputs under ``<output>_grad``.
+    It finds the gradients of the states after the step under ``<state>_grad``; nothing outside sees what else
+    the step gives.
 
     Attributes:
         net: The net.
         gradients: The gradient of each blob of the step net.
     """
 
-    def __init__(self, step: NetDef, recomputed: set[str]) -> None:
-        given = {blob: f"{blob}_grad" for blob in step.external_output}
+    def __init__(self, step: NetDef, states: Sequence[str], recomputed: set[str]) -> None:
+        given = {blob: f"{blob}_grad" for blob in (*step.external_output, *states) if blob in states}
         operators, gradients = core.GradientRegistry.GetBackwardPass(step.op, given)
         self.gradients = {str(blob): gradient for blob, gradient in gradients.items()}
         self.net: NetDef = core.Net("RecurrentBackwardStep").Proto()

@@ -30,7 +30,9 @@ def softmax(model: Any, blob_in: Any, blob_out: Any = None, use_cudnn: bool = Fa
     """``Softmax``."""
     if blob_out is None:
         blob_out = model.net.NextName()
-    return model.net.Softmax(blob_in, blob_out, engine=_engine(use_cudnn), **kwargs)
+    if use_cudnn:
+        kwargs["engine"] = "CUDNN"
+    return model.net.Softmax(blob_in, blob_out, **kwargs)
 
 
 def _pool(operator: str) -> Callable[..., Any]:
