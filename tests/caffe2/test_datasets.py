@@ -219,7 +219,7 @@ def test_appended() -> None:
     workspace.RunNet(net)
     np.testing.assert_array_equal(workspace.FetchBlob("all"), held[1])
     workspace.FeedBlob("more", np.array([[1.0, 2.0]]))
-    with pytest.raises(RuntimeError, match=r"'more' \(float64, shape \[1, 2\]\) can't be appended to int64"):
+    with pytest.raises(RuntimeError, match=r"float64 of shape \[1, 2\] can't be appended to 'all', int64"):
         workspace.RunNet(net)
 
 

@@ -47,9 +47,10 @@ def test_devices_and_bound_copies() -> None:
     copy(net, "y", "y_cpu")
     assert net.Proto().op[-1].type == "CopyGPUToCPU"
     assert net.Proto().op[-1].device_option == gpu
-    bound = core.clone_and_bind_net(net, "bound", "own/", {"y": "result"})
+    bound, names = core.clone_and_bind_net(net, "bound", "own/", {"y": "result"})
     assert [list(op.output) for op in bound.Proto().op] == [["own/h"], ["result"], ["own/y_cpu"]]
     assert list(bound.Proto().op[0].input) == ["x"]
+    assert names == {"x": "x", "h": "own/h", "y": "result", "y_cpu": "own/y_cpu"}
 
 
 GPU = core.DeviceOption(caffe2_pb2.CUDA, 1)

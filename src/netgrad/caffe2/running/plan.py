@@ -148,7 +148,7 @@ def _run_at_once(
     timed = [Thread(target=run, args=(child,)) for child in children if child.run_every_ms]
     for thread in [*threads, *timed]:
         thread.start()
-    with waiting():
+    with waiting([*threads, *timed]):
         for thread in threads:
             thread.join()
         ended.set()

@@ -18,7 +18,7 @@ _gate = threading.Condition()  # guards the two that follow
 _line: deque[object] = deque()  # who wants the turn, in order
 _holder: list[int] = []  # the thread whose turn it is
 _waiting: set[int] = set()  # threads that have looked in vain since something has changed
-_joining: set[int] = set()  # threads that wait for others to end
+_joining: dict[int, list[threading.Thread]] = {}  # threads that wait for others to end, and for which
 _PAUSE = 0.05  # seconds after which a thread that waits looks whether anybody is left to wake it
 
 
@@ -81,14 +81,21 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def waiting() -> Iterator[None]:
-    """This thread only waits for others inside the block."""
+def waiting(threads: list[threading.Thread]) -> Iterator[None]:
+    """This thread only waits for others to end inside the block."""
     own = threading.get_ident()
-    _joining.add(own)
+    _joining[own] = threads
     try:
         yield
     finally:
-        _joining.discard(own)
+        del _joining[own]
+
+
+def _nobody_else() -> bool:
+    """Whether all threads wait for something that another thread would have to do."""
+    stuck = set(_waiting)
+    stuck.update(own for own, threads in list(_joining.items()) if any(one.is_alive() for one in threads))
+    return {thread.ident for thread in threading.enumerate()} <= stuck
 
 
 def check_stopped() -> None:
@@ -106,6 +113,11 @@ def tell() -> None:
     _waiting.clear()
     with _gate:
         _gate.notify_all()
+
+
+def pause(seconds: float) -> None:
+    """Do nothing for some time, while others have their turns."""
+    wait_until(lambda: False, seconds)
 
 
 def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -129,8 +141,9 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
             check_stopped()
             if end is not None and time.monotonic() >= end:
                 return False
-            _waiting.add(own)
-            if end is None and {thread.ident for thread in threading.enumerate()} <= _waiting | _joining:
+            if end is None:  # else time alone brings it on
+                _waiting.add(own)
+            if end is None and _nobody_else():
                 raise RunError("it would wait forever, since nothing else is running")
             with _gate:
                 _holder.clear()

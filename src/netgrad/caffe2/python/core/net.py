@@ -130,12 +130,15 @@ class Net(NetRecords):
         return name
 
     def NextBlob(self, prefix: str) -> BlobReference:
-        """A reference to a new blob: ``prefix``, ``prefix_auto_0``, ...; never the same twice."""
-        return BlobReference(self._numbered(prefix), self)
+        """A reference to a new blob: ``prefix``, ``prefix_auto_0``, ...; never the same twice.
+
+        It comes from no net: the net knows it once an operator writes it, and may also read it from outside.
+        """
+        return BlobReference(self._numbered(prefix))
 
     def NextScopedBlob(self, prefix: str = "unnamed") -> BlobReference:
         """`NextBlob` with the name scope in front."""
-        return BlobReference(self._numbered(ScopedName(prefix)), self)
+        return BlobReference(self._numbered(ScopedName(prefix)))
 
     def _numbered(self, prefix: str) -> str:
         name, count = prefix, self._given_blobs.get(prefix, 0)

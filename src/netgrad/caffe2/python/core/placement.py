@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import CPU, DeviceOption, OperatorDef
@@ -84,27 +84,40 @@ def clone_and_bind_net(
     net: Net,
     name: str,
     prefix: str,
-    blob_remap: Mapping[Any, Any] | None = None,
+    blob_remap: dict[str, str] | None = None,
     inputs: Any = None,
     keep_schema: bool = True,
-) -> Net:
+) -> tuple[Net, dict[str, str]]:
     """A copy of a net whose own blobs have a prefix; those that it reads from outside keep their names.
 
     Args:
         net: The net.
         name: Name of the copy.
         prefix: What its own blobs get in front.
-        blob_remap: Other names for some blobs.
-        inputs: A record whose blobs it reads instead of its own input record's; nets here have no records.
-        keep_schema: Whether the copy has the records of the net.
+        blob_remap: Other names for some blobs; a dict gets the names of all.
+        inputs: A record whose blobs it reads instead of those of its own input record, field by field.
+        keep_schema: Whether the copy has the records of the net; else ``inputs`` are its input record.
+
+    Returns:
+        The copy, and the new name of each blob.
 
     Raises:
-        NotImplementedError: ``inputs`` is given.
+        AssertionError: ``inputs`` are given, and the net has no input record, or one with other fields.
     """
+    renames: dict[str, str] = {} if blob_remap is None else blob_remap
     if inputs is not None:
-        raise NotImplementedError("nets have no input records: give the names of the blobs in blob_remap")
+        own = net.input_record()
+        assert own is not None, f"net {net.Name()} has no input record to be bound"
+        given = dict(zip(inputs.field_names(), inputs.field_blobs(), strict=True))
+        missing = [field for field in own.field_names() if field not in given]
+        assert not missing, f"fields {', '.join(missing)} of net {net.Name()} are not among the inputs"
+        for field, blob in zip(own.field_names(), own.field_blobs(), strict=True):
+            renames[str(blob)] = str(given[field])
     ssa, versions = get_ssa(net)
     outside = get_undefined_blobs(ssa)
-    renames = {blob: blob if blob in outside else prefix + blob for blob in versions}
-    renames.update({str(old): str(new) for old, new in (blob_remap or {}).items()})
-    return net.Clone(name, renames, keep_schema=keep_schema)
+    for blob in versions:
+        renames.setdefault(blob, blob if blob in outside else prefix + blob)
+    copy = net.Clone(name, renames, keep_schema=keep_schema)
+    if not keep_schema and inputs is not None:
+        copy.set_input_record(inputs)
+    return copy, renames

@@ -15,11 +15,11 @@ from netgrad.caffe2.python.task import Cluster, Task, TaskGroup
 class Operations:
     """Adds to the active net builder; ``ops.OpType(...)`` adds an operator to its current net."""
 
-    def net(self, net: core.Net | None = None, name: str | None = None) -> core.Net:
+    def net(self, net: Any = None, name: str | None = None) -> Any:
         """The current net of the builder.
 
         Args:
-            net: A net that is added to the builder instead, and returned.
+            net: A net or step that is added to the builder instead, and returned.
             name: Name of a new net, which becomes the current one.
         """
         assert name is None or net is None, "Cannot provide both `net` and `name`."

@@ -33,7 +33,7 @@ class TensorVector:
 def _append(call: Call) -> None:
     """Append the rows of the second input to the first, which is the output."""
     (target, more) = read_columns(call, 0)
-    call.put(0, _appended(call, 0, target, more, call.definition.input[1]))
+    call.put(0, _appended(call, 0, target, more, call.memory))
 
 
 @runs("AtomicAppend")
@@ -42,35 +42,37 @@ def _atomic_append(call: Call) -> None:
     count = (len(call.definition.input) - 1) // 2
     if len(call.definition.input) != 2 * count + 1 or len(call.definition.output) != count:
         raise call.error("it reads a mutex, some tensors and as many to append, and writes the tensors")
-    if not isinstance(call.value(0), Mutex):
+    mutex = call.value(0)
+    if not isinstance(mutex, Mutex):
         raise call.error(f"input '{call.definition.input[0]}' was not written by CreateMutex")
     tensors = read_columns(call, 1)
-    names = call.definition.input[1 + count :]
-    grown = [_appended(call, at, tensors[at], tensors[count + at], names[at]) for at in range(count)]
+    grown = [_appended(call, at, tensors[at], tensors[count + at], mutex.memory) for at in range(count)]
     for at, tensor in enumerate(grown):
         call.put(at, tensor)
 
 
-def _appended(call: Call, output: int, target: Array, more: Array, name: str) -> Array:
-    """Both in one tensor: the head of a larger one, which has room for what comes next."""
+def _appended(call: Call, output: int, target: Array, more: Array, memory: dict[str, Any]) -> Array:
+    """Both in one tensor: the head of a larger one, kept in ``memory``, with room for what comes next."""
+    name = call.definition.output[output]
     if more.ndim < 1 or target.ndim < 1:
-        raise call.error(f"'{name}' and what it is appended to have no rows: they are single values")
+        raise call.error(f"'{name}', or what it is appended to, has no rows: it is a single value")
     if not len(target):
         return np.array(more)
     if target.dtype != more.dtype or target.shape[1:] != more.shape[1:]:
         raise call.error(
-            f"'{name}' ({more.dtype}, shape {list(more.shape)}) can't be appended to "
+            f"{more.dtype} of shape {list(more.shape)} can't be appended to '{name}', "
             f"{target.dtype} of shape {list(target.shape)}"
         )
     total = len(target) + len(more)
-    known: dict[int, tuple[Array, Array]] = call.memory.setdefault("room", {})
-    room, head = known.get(output, (None, None))
+    rooms: dict[str, tuple[Array, Array]] = memory.setdefault("rooms", {})
+    room, head = rooms.get(name, (None, None))
     if room is None or head is not target or total > len(room):
         room = np.empty((int(total * _GROWTH) + 1, *target.shape[1:]), target.dtype)
         room[: len(target)] = target
     room[len(target) : total] = more
-    known[output] = room, room[:total]
-    return known[output][1]
+    head = room[:total]
+    rooms[name] = room, head
+    return head
 
 
 # ---- vectors of tensors ------------------------------------------------------------------------------

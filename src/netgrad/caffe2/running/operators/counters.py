@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from netgrad.caffe2.caffe2_pb2 import BlobProto, OperatorDef
@@ -14,7 +16,14 @@ from netgrad.core import InvalidModelError
 
 
 class Mutex(Stored, blob_type="std::unique_ptr<std::mutex>"):
-    """What operators that update one blob lock; they run one after the other anyway."""
+    """What operators that update one blob lock; they run one after the other anyway.
+
+    Attributes:
+        memory: What the operators that lock it keep together.
+    """
+
+    def __init__(self) -> None:
+        self.memory: dict[str, Any] = {}
 
     def to_message(self, name: str) -> BlobProto:
         """A blob of this name; there is nothing to say of it."""
