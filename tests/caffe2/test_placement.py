@@ -69,7 +69,7 @@ def test_copies_where_an_operator_reads_from_another_device() -> None:
     net.Relu("z", "u")
     _, devices = core.InjectCrossDeviceCopies(init_net)
     placed, devices = core.InjectCrossDeviceCopies(net, devices)
-    assert placed.Name() == "net_cross_device"
+    assert placed.Name() == f"{net.Name()}_cross_device"
     assert _listed(placed) == [
         ("CopyCPUToGPU", ["data"], ["data_cuda_1"]),
         ("CopyCPUToGPU", ["w"], ["w_cuda_1"]),

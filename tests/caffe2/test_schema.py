@@ -245,7 +245,7 @@ def test_records_are_fed_and_fetched() -> None:
     schema.FeedRecord(first, values)
     schema.FeedRecord(second, [np.array([3.0]), np.array(["u"])])
     assert schema.FetchRecord(first).a().tolist() == [1.5, 2.5]
-    assert schema.FetchRecord(second).b.c().tolist() == ["u"]
+    assert schema.FetchRecord(second).b.c().tolist() == [b"u"]
     with pytest.raises(AssertionError, match="exactly 2 arrays, not 1"):
         schema.FeedRecord(first, [np.array([3.0])])
     with pytest.raises(AssertionError, match="a record of blobs is needed"):
@@ -253,7 +253,7 @@ def test_records_are_fed_and_fetched() -> None:
     own = workspace.C.Workspace()
     schema.FeedRecord(first, values, own)
     assert own.fetch_blob("scope/a").tolist() == [1.5, 2.5]
-    assert schema.FetchRecord(first, own).b.c().tolist() == ["x", "yz"]
+    assert schema.FetchRecord(first, own).b.c().tolist() == [b"x", b"yz"]
 
 
 def test_texts_are_fetched_by_type() -> None:

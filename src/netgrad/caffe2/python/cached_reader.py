@@ -12,8 +12,6 @@ from netgrad.caffe2.python.db_file_reader import DBFileReader
 from netgrad.caffe2.python.pipeline import pipe
 from netgrad.caffe2.python.task import Cluster, TaskGroup
 
-_THREADS = 16
-
 
 class CachedReader(DBFileReader):
     """Reads from a file that a step has made from another reader; see `build_cache_step`.
@@ -52,7 +50,7 @@ class CachedReader(DBFileReader):
         init_net, save_net = core.Net("init"), core.Net("save")
         self._make_blobs(init_net)
         with Cluster(), core.NameScope(self.name), TaskGroup() as group:
-            pipe(self.original_reader, self.ds.writer(), num_threads=_THREADS)
+            pipe(self.original_reader, self.ds.writer())  # one thread, so that the rows keep their order
             copy_step = group.to_task().get_step()
         save_net.Save(
             self.ds.get_blobs(),
