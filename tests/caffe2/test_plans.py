@@ -86,6 +86,27 @@ def test_in_the_background() -> None:
     assert workspace.FetchBlob("a") == 1
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_cancelled_in_the_background(at_once: bool) -> None:
+    _feed("a")
+    workspace.FeedBlob("stop", np.array(False))
+    endless = core.execution_step(
+        "endless", _counting("net", "a"), should_stop_blob=core.BlobReference("stop")
+    )
+    other = core.execution_step("other", _counting("other", "b"))
+    _feed("b")
+    background = workspace.RunPlanInBackground(
+        core.execution_step("both", [endless, other], concurrent_substeps=True) if at_once else endless
+    )
+    while not workspace.FetchBlob("a"):
+        pass
+    assert not background.is_done()
+    background.cancel()
+    while not background.is_done():
+        pass
+    assert not background.is_succeeded()
+
+
 def test_what_is_wrong_with_a_plan() -> None:
     _feed("a")
     step = core.execution_step("s", _counting("net", "a"), should_stop_blob=core.BlobReference("nowhere"))

@@ -12,7 +12,7 @@ from netgrad.caffe2.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
 from netgrad.caffe2.running.blob import as_array, is_tensor
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.net import CreatedNet
-from netgrad.caffe2.running.turns import StoppedError, check_stopped, stopped_by, waiting
+from netgrad.caffe2.running.turns import StoppedError, check_stopped, current_stops, stopped_by, waiting
 from netgrad.caffe2.running.workspace import Workspace
 
 
@@ -118,10 +118,11 @@ def _run_at_once(
     """
     failed, ended = Event(), Event()
     errors: list[BaseException] = []
+    stops = (*current_stops(), failed)
 
     def run(child: ExecutionStep) -> None:
         try:
-            with stopped_by(failed):
+            with stopped_by(*stops):
                 once = child.create_workspace
                 while child.run_every_ms and not ended.wait(child.run_every_ms / 1000):
                     _run_step(child, workspace, definitions, {} if once else nets)

@@ -23,16 +23,16 @@ _PAUSE = 0.05  # seconds after which a thread that waits looks whether anybody i
 
 
 class _Own(threading.local):
-    stop: threading.Event | None = None
+    stops: tuple[threading.Event, ...] = ()
 
 
 _own = _Own()
 
 
 class StoppedError(RunError):
-    """A step was given up because one that ran beside it has failed.
+    """A step was given up: one that ran beside it has failed, or the plan was cancelled.
 
-    Cause: the error of the other step, which is raised by the plan.
+    Cause: the error of the other step, which the plan raises; or ``cancel`` of a plan in the background.
 
     Example: a reader with a bad path beside a trainer that waits for its batches.
 
@@ -70,14 +70,19 @@ def _take_turn(own: int) -> None:
 
 
 @contextlib.contextmanager
-def stopped_by(event: threading.Event) -> Iterator[None]:
-    """What this thread runs inside the block is given up when the event is set."""
-    before = _own.stop
-    _own.stop = event
+def stopped_by(*events: threading.Event) -> Iterator[None]:
+    """What this thread runs inside the block is given up when one of the events is set."""
+    before = _own.stops
+    _own.stops = (*before, *events)
     try:
         yield
     finally:
-        _own.stop = before
+        _own.stops = before
+
+
+def current_stops() -> tuple[threading.Event, ...]:
+    """The events that stop this thread, for threads that it starts."""
+    return _own.stops
 
 
 @contextlib.contextmanager
@@ -102,10 +107,10 @@ def check_stopped() -> None:
     """Raise if this thread's work is to be given up.
 
     Raises:
-        StoppedError: A step beside it has failed.
+        StoppedError: A step beside it has failed, or the plan was cancelled.
     """
-    if _own.stop is not None and _own.stop.is_set():
-        raise StoppedError("the step was given up, because one that ran beside it has failed")
+    if any(stop.is_set() for stop in _own.stops):
+        raise StoppedError("the step was given up: one that ran beside it has failed, or it was cancelled")
 
 
 def tell() -> None:

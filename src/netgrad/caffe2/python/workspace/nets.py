@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import onnx_ir as ir
@@ -24,6 +25,7 @@ from netgrad.caffe2.running.blob import is_tensor, shape_of
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.net import CreatedNet
 from netgrad.caffe2.running.shapes import inferred
+from netgrad.caffe2.running.turns import stopped_by
 from netgrad.caffe2.running.workspace import message_of
 
 
@@ -164,8 +166,9 @@ def RunPlan(plan_or_step: Any) -> bool:
 class _BackgroundPlan:
     """A plan that runs in a thread of its own."""
 
-    def __init__(self, future: Future[bool]) -> None:
+    def __init__(self, future: Future[bool], cancelled: Event) -> None:
         self._future = future
+        self._cancelled = cancelled
 
     def is_done(self) -> bool:
         """Whether it has ended."""
@@ -175,19 +178,25 @@ class _BackgroundPlan:
         """Whether it has ended without an error."""
         return self._future.done() and self._future.exception() is None
 
-    def cancel(self) -> bool:
-        """Give it up, if it hasn't started; whether that is so."""
-        return self._future.cancel()
+    def cancel(self) -> None:
+        """Give it up before the next part of a net; it has not succeeded then."""
+        self._cancelled.set()
 
 
 def RunPlanInBackground(plan_or_step: Any) -> _BackgroundPlan:
     """Run a plan or a step in a thread of its own."""
     plan = Plan(plan_or_step) if isinstance(plan_or_step, ExecutionStep) else plan_or_step
     message, workspace = message_of(plan, PlanDef), current()
+    cancelled = Event()
+
+    def run() -> bool:
+        with stopped_by(cancelled):
+            return workspace.run_plan(message)
+
     pool = ThreadPoolExecutor(1)
-    future = pool.submit(workspace.run_plan, message)
+    future = pool.submit(run)
     pool.shutdown(wait=False)
-    return _BackgroundPlan(future)
+    return _BackgroundPlan(future, cancelled)
 
 
 def BenchmarkNet(

@@ -1,0 +1,26 @@
+"""Libraries of operators, which can't be loaded: there is no native Caffe2 to load them into."""
+
+from __future__ import annotations
+
+import os
+
+from netgrad.caffe2.running.errors import RunError
+
+
+def InitOpsLibrary(name: str) -> None:
+    """Say that there is no such library, as the original does; its operators are unknown when they are used.
+
+    Raises:
+        RunError: There is one.
+    """
+    if os.path.exists(name):
+        raise RunError(
+            f"the operators of library {name} can't be loaded",
+            hint="write them in Python (net.Python) or in terms of other operators",
+        )
+    print(f"Ignoring {name} as it is not a valid file.")
+
+
+def GetImportedOpsLibraries() -> set[str]:
+    """The libraries that have been loaded: none."""
+    return set()
