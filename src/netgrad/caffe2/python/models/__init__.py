@@ -1,0 +1,1 @@
+"""Models that scripts build by one call, and models that were saved."""

@@ -1,0 +1,95 @@
+"""Models that are built by one call, and models in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.python import core, optimizer, workspace
+from netgrad.caffe2.python.model_helper import ModelHelper
+from netgrad.caffe2.python.models import resnet
+from netgrad.caffe2.python.models.download import ModelDownloader, downloadModel
+
+
+def _numbers(model: ModelHelper) -> int:
+    """How many numbers the parameters have."""
+    return sum(int(np.prod(info.shape)) for info in model.param_info if info.blob in model.params)
+
+
+@pytest.mark.parametrize(
+    ("groups", "width", "numbers"),
+    # The well-known sizes of ResNet-50 and ResNeXt-50 (32x4d) for 1000 classes.
+    [(1, 64, 25_557_032), (32, 4, 25_028_904)],
+)
+def test_sizes_of_the_papers(groups: int, width: int, numbers: int) -> None:
+    model = ModelHelper("sized")
+    resnet.create_resnext(model, "data", 3, 1000, 50, groups, width)
+    assert _numbers(model) == numbers
+
+
+def test_resnet50_runs_and_has_gradients() -> None:
+    model = ModelHelper("fifty")
+    with core.NameScope("gpu_0"):
+        softmax, loss = resnet.create_resnet50(model, "data", 3, 10, label="label")
+    assert str(softmax) == "gpu_0/softmax"
+    model.AddGradientOperators([loss])
+    types = [op.type for op in model.net.Proto().op]
+    assert (types.count("Conv"), types.count("ConvGradient"), types.count("SpatialBN")) == (53, 53, 53)
+    random = np.random.default_rng(0)
+    workspace.FeedBlob("gpu_0/data", random.normal(size=(2, 3, 33, 33)).astype(np.float32))
+    workspace.FeedBlob("gpu_0/label", np.array([1, 7], np.int32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    np.testing.assert_allclose(workspace.FetchBlob("gpu_0/softmax").sum(1), [1, 1], rtol=1e-5)
+    assert workspace.FetchBlob("gpu_0/comp_15_sum_3").shape == (2, 2048, 2, 2)
+    slope = workspace.FetchBlob("gpu_0/conv1_w_grad")
+    assert slope.shape == (64, 3, 7, 7)
+    assert np.isfinite(slope).all()
+    assert slope.any()
+
+
+@pytest.mark.parametrize("is_test", [False, True])
+def test_small_images_are_learned(is_test: bool) -> None:
+    """While training, and with running averages that stand."""
+    model = ModelHelper("small")
+    softmax = resnet.create_resnet_32x32(model, "data", 1, num_groups=1, num_labels=3, is_test=is_test)
+    loss = model.net.AveragedLoss(model.net.LabelCrossEntropy([softmax, "label"], "xent"), "loss")
+    model.AddGradientOperators([loss])
+    optimizer.build_adam(model, base_learning_rate=0.002)
+    assert [op.type for op in model.net.Proto().op].count("Conv") == 1 + 3 * 2 * 2 + 2
+    model.param_init_net.set_rand_seed(5)
+    random = np.random.default_rng(1)
+    workspace.FeedBlob("data", random.normal(size=(6, 1, 32, 32)).astype(np.float32))
+    workspace.FeedBlob("label", np.array([0, 1, 2, 0, 1, 2], np.int32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.CreateNet(model.net)
+    losses = []
+    for _ in range(12):
+        workspace.RunNet(model.net)
+        losses.append(float(workspace.FetchBlob("loss")))
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_scores_without_a_loss_and_layers_that_are_not_there() -> None:
+    model = ModelHelper("scores")
+    assert resnet.create_resnet50(model, "data", 3, 10, no_loss=True) == "last_out_L10"
+    with pytest.raises(ValueError, match="and not 42"):
+        resnet.create_resnext(model, "data", 3, 10, 42, 1, 64)
+
+
+def test_models_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAFFE2_MODELS", str(tmp_path))
+    nets: dict[str, Any] = {part: NetDef(name=part) for part in ("init", "predict")}
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "init_net.pb").write_bytes(nets["init"].SerializeToString())
+    with pytest.raises(NotImplementedError, match=r"tiny.*put predict_net.pb into"):
+        ModelDownloader().getC2Model("tiny")
+    (folder / "predict_net.pb").write_bytes(nets["predict"].SerializeToString())
+    assert ModelDownloader().getC2Model("tiny") == (nets["init"], nets["predict"])
+    with pytest.raises(NotImplementedError, match="squeezenet: the original's store is gone"):
+        downloadModel("squeezenet")
