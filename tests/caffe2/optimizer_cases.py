@@ -238,6 +238,12 @@ _CONSTANT_THEN_LINEAR = (
     'constantThenLinearWarmup",start_warmup_multiplier=0.2,constant_warmup_num_iter=2,'
     "linear_warmup_num_iter=4"
 )
+_WARM = "start_warmup_multiplier=0.2,constant_warmup_num_iter=2,linear_warmup_num_iter=4"
+_COMPOSITE_CYCLICAL = f'compositeCyclical",{_WARM},cyclical_max_lr=1.5'
+_COMPOSITE_COSINE = (
+    f'compositeCosine",{_WARM},cosine_max_lr=0.5,cosine_min_lr=0.1,cosine_period=10,cosine_lr_shrink=0.5'
+)
+_PIECES = 'pieceWarmup",m1=0.25,n1=2,m2=3.0,n2=5,m3=2.0'
 _COSINE = 'cosine",max_lr=0.5,min_lr=0.1,period=10,lr_shrink=0.5'
 
 RATES = [
@@ -261,10 +267,20 @@ RATES = [
     _rate('gate",multiplier_1=0.5,multiplier_2=2.0,num_iter=3', 3, 2.0),
     _rate('cyclic",max_lr=1.5,stepsize=4,decay=0.5', 2, 1 + 2 * 0.5),
     _rate('cyclic",max_lr=1.5,stepsize=4,decay=0.5', 12, 1 + 2 * 0.5),
-    _rate(_COSINE, 0, 1.0),
-    _rate(_COSINE, 5, 0.6),
-    _rate(_COSINE, 15, 0.3),
-    _rate(f"{_COSINE},t_mult=2.0", 20, 0.3),
+    _rate(_COSINE, 0, 0.5),
+    _rate(_COSINE, 5, 0.3),
+    _rate(_COSINE, 15, 0.15),
+    _rate(f"{_COSINE},t_mult=2.0", 20, 0.15),
+    _rate(_PIECES, 1, 0.25),
+    _rate(_PIECES, 2, 3.0),
+    _rate(_PIECES, 5, 2.0),
+    _rate(f"{_COMPOSITE_CYCLICAL},cyclical_step_size=4,cyclical_decay=0.5", 1, 0.2),
+    _rate(f"{_COMPOSITE_CYCLICAL},cyclical_step_size=4,cyclical_decay=0.5", 3, 0.4),
+    _rate(f"{_COMPOSITE_CYCLICAL},cyclical_step_size=4,cyclical_decay=0.5", 8, 1 + 2 * 0.5),
+    _rate(f"{_COMPOSITE_CYCLICAL},cyclical_step_size=4,cyclical_decay=0.5", 18, 1 + 2 * 0.5),
+    _rate(_COMPOSITE_COSINE, 3, 0.4),
+    _rate(_COMPOSITE_COSINE, 6, 0.5),
+    _rate(_COMPOSITE_COSINE, 21, 0.15),
     _rate(_COMPOSITE, 5, 0.25),
     _rate(_COMPOSITE, 6, 0.9**6),
     _rate(_COMPOSITE, 60, 0.9**60),

@@ -13,6 +13,7 @@ from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.registry import LOWERINGS
 from netgrad.core.errors import RuntimeFailureError
+from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
 from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
@@ -21,7 +22,7 @@ from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.other_cases import OTHERS
 from tests.caffe2.segment_cases import SEGMENTS
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS]
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

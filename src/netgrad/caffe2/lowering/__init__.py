@@ -2,6 +2,7 @@
 
 from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registered
     activations,
+    adaptive,
     arithmetic,
     batch_normalization,
     choices,
@@ -29,4 +30,5 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     shapes,
     sparse_optimizers,
     statistics,
+    yellowfin,
 )

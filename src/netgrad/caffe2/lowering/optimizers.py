@@ -31,30 +31,37 @@ def _momentum_sgd(
     return [step, after] if parameter is None else [step, after, parameter - step]
 
 
-def adam_rate(c: Context, rate: Value, iteration: Value, like: Value) -> Value:
-    """The rate with both corrections of bias: r sqrt(1 - beta2^t) / (1 - beta1^t), where t = iter + 1."""
+def adam_correction(c: Context, iteration: Value, like: Value) -> Value:
+    """What makes up for the start of both moments: sqrt(1 - beta2^t) / (1 - beta1^t), where t = iter + 1."""
     time = scalar(c, iteration, like) + 1.0
     first = 1.0 - c.b.binary("Pow", c.argument("beta1", 0.9), time)
     second = 1.0 - c.b.binary("Pow", c.argument("beta2", 0.999), time)
-    return scalar(c, rate, like) * root(c, second) / first
+    return root(c, second) / first
 
 
 @lowers("Adam")
 def _adam(
     c: Context, parameter: Value, first: Value, second: Value, gradient: Value, rate: Value, iteration: Value
 ) -> list[Value]:
-    """Write m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w + r' m' / (sqrt(v') + epsilon)."""
+    """Write m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; s = c m' / (sqrt(v') + epsilon); w' = w + r s.
+
+    c is `adam_correction`; output 3 is s.
+    """
     beta1, beta2 = c.argument("beta1", 0.9), c.argument("beta2", 0.999)
     first = first * beta1 + gradient * (1.0 - beta1)
     second = second * beta2 + gradient * gradient * (1.0 - beta2)
     step = first / (root(c, second) + c.argument("epsilon", 1e-5))
-    move = step * adam_rate(c, rate, iteration, parameter)
-    return [parameter + move, first, second, step][: c.outputs]
+    step = step * adam_correction(c, iteration, parameter)
+    return [parameter + step * scalar(c, rate, parameter), first, second, step][: c.outputs]
 
 
 @lowers("Adagrad")
 def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate: Value) -> list[Value]:
-    """Write h' = decay h + g²; w' = w + r g / (sqrt(h') + epsilon). Outputs 3 and 4: rates and steps."""
+    """Write h' = decay h + g²; w' = w + r g / (sqrt(h') + epsilon). Outputs 3 and 4: rates and steps.
+
+    With ``weight_decay`` g is the gradient plus weight_decay w.
+    """
+    gradient = gradient + parameter * c.argument("weight_decay", 0.0) if c.has("weight_decay") else gradient
     history = history * c.argument("decay", 1.0) + gradient * gradient
     rates = scalar(c, rate, gradient) / (root(c, history) + c.argument("epsilon", 1e-5))
     step = rates * gradient
@@ -94,12 +101,21 @@ def _ftrl(
 
 @lowers("Lars")
 def _lars(c: Context, parameter: Value, gradient: Value, *limits: Value) -> Value:
-    """What a learning rate is multiplied by: 1 / (|g| / |w| + offset), or 1 where w is 0."""
-    if limits:
-        raise c.refused("it is the form with a weight decay, a trust and a largest rate, which isn't there")
+    """What a learning rate is multiplied by: trust / (|g| / |w| + decay + offset), or 1 where w is 0.
+
+    In the form of two inputs trust is 1 and decay 0; that of five, with weight decay, trust and largest rate,
+    lies between ``lr_min`` and the largest rate.
+    """
+    if len(limits) not in (0, 3):
+        raise c.refused("it has two inputs, or with a weight decay, a trust and a largest rate five")
     axes = range(c.rank(parameter))
     weight = root(c, c.b.reduce_sum(parameter * parameter, axes))
     steepness = root(c, c.b.reduce_sum(gradient * gradient, axes))
     is_zero = weight.equals(0.0)
-    factor = 1.0 / (steepness / c.b.where(is_zero, 1.0, weight) + c.argument("offset", 0.5))
-    return c.b.reshape(c.b.where(is_zero, 1.0, factor), [1])
+    divisor = steepness / c.b.where(is_zero, 1.0, weight) + c.argument("offset", 0.5)
+    if not limits:
+        return c.b.reshape(c.b.where(is_zero, 1.0, 1.0 / divisor), [1])
+    decay, trust, highest = (scalar(c, limit, parameter) for limit in limits)
+    factor = c.b.where(is_zero, 1.0, trust / (divisor + decay))
+    lowest = c.b.scalar(c.argument("lr_min", 0.02), factor)
+    return c.b.reshape(c.b.op("Max", c.b.op("Min", factor, highest), lowest), [1])

@@ -11,6 +11,8 @@ from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.onnx.builder import Value
 
+_LONG = 1e7  # iterations of a warm-up whose length isn't given
+
 
 @lowers("Iter")
 def _iter(c: Context, iteration: Value) -> Value:
@@ -42,9 +44,9 @@ class _Policy:
             raise self.c.refused(f"argument '{name}' is no number")
         return float(value)
 
-    def period(self, name: str) -> float:
+    def period(self, name: str, default: float | None = None) -> float:
         """The value of an argument that must be positive."""
-        value = self.number(name)
+        value = self.number(name, default)
         if value <= 0:
             raise self.c.refused(f"argument '{self._prefix}{name}' is {value}, and must be positive")
         return value
@@ -115,10 +117,18 @@ def _constant_warmup(p: _Policy) -> Value:
     return p.c.b.where(started, _constant(p, 1.0), p.number("multiplier", 0.5))
 
 
+def _pieces(p: _Policy) -> Value:
+    """One of m1 before n1 iterations, m2 before n2, then m3."""
+    first, second, third = (p.number(name, 0.5) for name in ("m1", "m2", "m3"))
+    later = p.c.b.where(p.iteration < p.number("n2", 0.0), _constant(p, second), third)
+    return p.c.b.where(p.iteration < p.number("n1", 0.0), _constant(p, first), later)
+
+
 def _constant_then_linear(p: _Policy) -> Value:
     """start_warmup_multiplier, then from it to 1 in a straight line, then 1."""
     start = p.number("start_warmup_multiplier", 0.1)
-    constant, linear = p.number("constant_warmup_num_iter"), p.period("linear_warmup_num_iter")
+    constant = p.number("constant_warmup_num_iter", _LONG)
+    linear = p.period("linear_warmup_num_iter", _LONG)
     line = (p.iteration - constant) * ((1.0 - start) / linear) + start
     later = p.c.b.where(p.iteration >= constant + linear, _constant(p, 1.0), line)
     return p.c.b.where(p.iteration < constant, _constant(p, start), later)
@@ -137,35 +147,65 @@ def _gate(p: _Policy) -> Value:
     return p.c.b.where(p.iteration < p.number("num_iter"), _constant(p, first), second)
 
 
-def _cyclic(p: _Policy) -> Value:
-    """Up from base_lr to max_lr and down in two stepsizes, with a peak that decays from cycle to cycle."""
-    size = p.period("stepsize")
-    ratio = abs(p.number("max_lr", 0.005)) / abs(_base(p.c))
-    cycle = p.floor(p.iteration / (2.0 * size))
-    x = p.c.b.op("Abs", p.iteration / size - 2.0 * cycle - 1.0)
+def _cyclic_from(p: _Policy, iteration: Value, highest: float, size: float, decay: float) -> Value:
+    """Up from base_lr to ``highest`` and down in 2 ``size`` steps, with a peak that decays cycle by cycle."""
+    ratio = abs(highest) / abs(_base(p.c))
+    cycle = p.floor(iteration / (2.0 * size))
+    x = p.c.b.op("Abs", iteration / size - 2.0 * cycle - 1.0)
     rise = p.c.b.op("Max", _constant(p, 0.0), 1.0 - x)
-    return (ratio - 1.0) * rise * p.power(p.number("decay", 1.0), cycle) + 1.0
+    return (ratio - 1.0) * rise * p.power(decay, cycle) + 1.0
 
 
-def _cosine(p: _Policy) -> Value:
+def _cyclical(p: _Policy) -> Value:
+    """See `_cyclic_from`."""
+    return _cyclic_from(
+        p, p.iteration, p.number("max_lr", 0.005), p.period("stepsize"), p.number("decay", 1.0)
+    )
+
+
+def _cosine_from(p: _Policy, iteration: Value, prefix: str) -> Value:
     """From max_lr to min_lr along half a cosine, again and again; periods grow and rates shrink each time."""
-    longest, lowest = p.number("max_lr", 0.5), p.number("min_lr", 0.1)
-    period, growth = p.period("period"), p.number("t_mult", 1.0)
+    highest, lowest = p.number(f"{prefix}max_lr", 0.5), p.number(f"{prefix}min_lr", 0.1)
+    period, growth = p.period(f"{prefix}period", 50.0), p.number(f"{prefix}t_mult", 1.0)
     if growth == 1.0:
-        count = p.floor(p.iteration / period)
+        count = p.floor(iteration / period)
         length: Value | float = period
-        place = p.iteration - count * period
+        place = iteration - count * period
     else:
-        count = p.floor(p.c.b.op("Log", 1.0 - p.iteration * ((1.0 - growth) / period)) / math.log(growth))
+        count = p.floor(p.c.b.op("Log", 1.0 - iteration * ((1.0 - growth) / period)) / math.log(growth))
         grown = p.power(growth, count)
         length = grown * period
-        place = p.iteration - (1.0 - grown) * (period / (1.0 - growth))
+        place = iteration - (1.0 - grown) * (period / (1.0 - growth))
     # there is no kernel for the cosine of float64
     angle = p.c.b.cast(place / length * math.pi, ir.DataType.FLOAT)
     wave = p.c.b.cast(p.c.b.op("Cos", angle), ir.DataType.DOUBLE)
-    shrink = p.power(p.number("lr_shrink", 0.99), count)
-    rate = shrink * (lowest + 0.5 * (longest - lowest) * (wave + 1.0))
-    return rate / abs(_base(p.c))
+    shrink = p.power(p.number(f"{prefix}lr_shrink", 0.99), count)
+    return shrink * (lowest + 0.5 * (highest - lowest) * (wave + 1.0))
+
+
+def _cosine(p: _Policy) -> Value:
+    """See `_cosine_from`; as every multiplier, it scales base_lr."""
+    return _cosine_from(p, p.iteration, "")
+
+
+def _after_warmup(p: _Policy, later: Callable[[Value], Value]) -> Value:
+    """A constant, a straight line, then what ``later`` gives of the iterations since."""
+    warm = p.number("constant_warmup_num_iter", _LONG) + p.number("linear_warmup_num_iter", _LONG)
+    # what is not chosen is computed all the same, and must not fail before its start
+    since = p.c.b.op("Max", _constant(p, 0.0), p.iteration - warm)
+    return p.c.b.where(p.iteration < warm, _constant_then_linear(p), later(since))
+
+
+def _composite_cyclical(p: _Policy) -> Value:
+    """A warm-up, then `_cyclic_from`."""
+    highest, size = p.number("cyclical_max_lr", 0.05), p.period("cyclical_step_size", 1e6)
+    decay = p.number("cyclical_decay", 1.0)
+    return _after_warmup(p, lambda since: _cyclic_from(p, since, highest, size, decay))
+
+
+def _composite_cosine(p: _Policy) -> Value:
+    """A warm-up, then `_cosine_from`."""
+    return _after_warmup(p, lambda since: _cosine_from(p, since, "cosine_"))
 
 
 def _composite(p: _Policy) -> Value:
@@ -200,8 +240,12 @@ _POLICIES: dict[str, Callable[[_Policy], Value]] = {
     "constantThenLinearWarmup": _constant_then_linear,
     "hill": _hill,
     "gate": _gate,
-    "cyclic": _cyclic,
+    "pieceWarmup": _pieces,
+    "cyclical": _cyclical,
+    "cyclic": _cyclical,  # what the original's own documentation calls it
     "cosine": _cosine,
+    "compositeCyclical": _composite_cyclical,
+    "compositeCosine": _composite_cosine,
     "composite": _composite,
 }
 

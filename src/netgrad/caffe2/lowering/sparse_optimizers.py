@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
-from netgrad.caffe2.lowering.optimizers import adam_rate, root, scalar
+from netgrad.caffe2.lowering.optimizers import adam_correction, root, scalar
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.builder import Builder, Value
@@ -140,9 +140,15 @@ def _sparse_adagrad(
 
 @lowers("RowWiseSparseAdagrad")
 def _row_wise_sparse_adagrad(
-    c: Context, parameter: Value, history: Value, indices: Value, gradient: Value, rate: Value
+    c: Context,
+    parameter: Value,
+    history: Value,
+    indices: Value,
+    gradient: Value,
+    rate: Value,
+    counts: Value | None = None,
 ) -> list[Value]:
-    """`SparseAdagrad` with one history per row, of the mean of g²."""
+    """`SparseAdagrad` with one history per row, of the mean of g²; counts matter to weight decay alone."""
     return _adagrad(c, parameter, history, indices, gradient, rate, by_rows=True)
 
 
@@ -157,7 +163,7 @@ def _adagrad(
     by_rows: bool,
 ) -> list[Value]:
     if c.argument("weight_decay", 0.0):
-        raise c.refused("a weight decay inside the operator isn't there: add it to the gradient before")
+        raise c.refused("with a weight decay each occurrence of a row needs the one before: use a workspace")
     at = _Occurrences.of(c, indices, parameter)
     rows = at.matrix(gradient)
     squares = c.b.reduce_mean(rows * rows, [1], keepdims=True) if by_rows else rows * rows
@@ -215,7 +221,27 @@ def _adam(
     before1, after1 = at.gathered(at.of_rows(first), rows * (1.0 - beta1), beta1)
     before2, after2 = at.gathered(at.of_rows(second), squares * (1.0 - beta2), beta2)
     divisor = root(c, after2) + c.argument("epsilon", 1e-5)
-    step = after1 / divisor
-    moved = at.add(parameter, step * adam_rate(c, *rate, parameter))
+    step = after1 / divisor * adam_correction(c, rate[1], parameter)
+    if c.argument("enableRAdam", False):
+        step = _rectified(c, step, after1, rate[1])
+    moved = at.add(parameter, step * scalar(c, rate[0], parameter))
     results = [moved, at.add(first, after1 - before1), at.add(second, after2 - before2)]
     return [*results, c.b.reshape_like(step, gradient)][: c.outputs]
+
+
+def _rectified(c: Context, step: Value, first: Value, iteration: Value) -> Value:
+    """Adam's step rectified for the variance of its rate, or while that is unknown the first moment alone.
+
+    RAdam (Liu et al., arXiv:1908.03265), which takes the variance as known from a length of 5 on.
+    """
+    b, beta2 = c.b, c.argument("beta2", 0.999)
+    time = scalar(c, iteration, step) + 1.0
+    power = b.binary("Pow", beta2, time)
+    longest = 2.0 / (1.0 - beta2) - 1.0
+    length = longest - 2.0 * time * power / (1.0 - power)
+    known = length >= 5.0
+    safe = b.where(known, length, 5.0)
+    scale = longest / ((longest - 4.0) * (longest - 2.0)) if longest >= 5.0 else 0.0
+    factor = root(c, (safe - 4.0) * (safe - 2.0) / safe * scale)
+    plain = first / (1.0 - b.binary("Pow", c.argument("beta1", 0.9), time))
+    return b.where(known, step * factor, plain)

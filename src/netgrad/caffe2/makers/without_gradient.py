@@ -231,6 +231,24 @@ should_not_do_gradient(
     "YellowFin",
 )
 
+# optimizers that came later
+should_not_do_gradient(
+    "Adadelta",
+    "EnsureClipped",
+    "FP16MomentumSGDUpdate",
+    "FP32MomentumSGDUpdate",
+    "GFtrl",
+    "LearningRateAdaption",
+    "RowWiseCounter",
+    "SmartDecaySparseAdam",
+    "SparseAdadelta",
+    "SparseStorm",
+    "SparseWngrad",
+    "Storm",
+    "WeightScale",
+    "Wngrad",
+)
+
 # with a derivative that the original does not have
 not_implemented(
     "BatchBoxCox",

@@ -10,6 +10,7 @@ from netgrad.caffe2.makers.types import is_operator, near_types, registered_type
 from netgrad.caffe2.python import core, scope
 from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo, ParameterTags
 from netgrad.caffe2.python.modeling.parameter_sharing import parameter_sharing_context
+from netgrad.caffe2.python.optimizer_context import DEFAULT_OPTIM, OptimizerContext
 
 
 class ModelHelper:
@@ -105,6 +106,7 @@ class ModelHelper:
         info = initializer.create_param(
             param_name=core.BlobReference(name), init_net=self.param_init_net, shape=shape
         )
+        info.optimizer = _optimizer_for(_tags(tags))
         self.AddParameter(info, tags)
         return info.blob
 
@@ -238,6 +240,14 @@ class ModelHelper:
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *registered_types()})
+
+
+def _optimizer_for(tags: Sequence[str]) -> Any:
+    """The optimizer in force for a parameter with these tags, or None."""
+    context = OptimizerContext.current()
+    found = (tag for tag in (*tags, DEFAULT_OPTIM) if context.has_optimizer(tag))
+    name = next(found, None)
+    return None if name is None else context.get_optimizer(name)
 
 
 def _tags(tags: Any) -> list[str]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
-from netgrad.caffe2.arguments import make_argument
-from netgrad.caffe2.caffe2_pb2 import Argument, OperatorDef, TensorProto
+from netgrad.caffe2.arguments import make_argument, value_of
+from netgrad.caffe2.caffe2_pb2 import CPU, Argument, OperatorDef, TensorProto
 from netgrad.caffe2.tensors import to_array, to_message
 from netgrad.core import NetgradError
 
 OPTIMIZER_ITERATION_NAME = "optimizer_iteration"
+OPTIMIZER_ITERATION_LR_NAME = "optimizer_iteration_lr"
+ITERATION_MUTEX_NAME = "iteration_mutex"
+ITERATION_MUTEX_LR_NAME = "iteration_mutex_lr"
 
 
 def MakeArgument(key: str, value: Any) -> Argument:
@@ -133,3 +137,53 @@ class DebugMode:
 def GetGPUMemoryUsageStats() -> dict[str, Any]:
     """Nothing: operators run on the processor."""
     return {}
+
+
+def BuildUniqueMutexIter(
+    init_net: Any, net: Any, iter: Any = None, iter_mutex: Any = None, iter_val: int = 0
+) -> Any:
+    """The counter of iterations of ``net``: an int64 blob that ``init_net`` starts and ``net`` counts up.
+
+    Args:
+        init_net: Where it starts; a counter that this net has already is taken.
+        net: Where it goes up, before what reads it.
+        iter: Its name.
+        iter_mutex: The name of its mutex.
+        iter_val: Where it starts.
+
+    Returns:
+        A reference to it.
+    """
+    core = import_module("netgrad.caffe2.python.core")
+    name = core.BlobReference(OPTIMIZER_ITERATION_NAME if iter is None else iter)
+    if init_net.BlobIsDefined(name):
+        return init_net.GetBlobRef(name)
+    with core.DeviceScope(core.DeviceOption(CPU)):
+        counter = init_net.ConstantFill([], name, shape=[1], value=iter_val, dtype=core.DataType.INT64)
+        mutex_name = ITERATION_MUTEX_NAME if iter_mutex is None else iter_mutex
+        mutex = init_net.CreateMutex([], [core.BlobReference(mutex_name)])
+        net.AtomicIter([mutex, counter], [counter])
+    return counter
+
+
+def EnumClassKeyVals(cls: type) -> dict[str, Any]:
+    """The constants of a class, by their names, which are upper case.
+
+    Raises:
+        AssertionError: ``cls`` is no class.
+    """
+    assert isinstance(cls, type), f"a class is needed, not {cls!r}"
+    return {name: getattr(cls, name) for name in dir(cls) if name == name.upper()}
+
+
+def ResetBlobs(blobs: Any) -> None:
+    """Let blobs of the current workspace hold nothing."""
+    core, workspace = (import_module(f"netgrad.caffe2.python.{name}") for name in ("core", "workspace"))
+    names = [str(blob) for blob in blobs]
+    device = core.DeviceOption(CPU)
+    workspace.RunOperatorOnce(core.CreateOperator("Free", names, names, device_option=device))
+
+
+def ArgsToDict(args: Any) -> dict[str, Any]:
+    """The values of argument messages by name: numbers, bytes, or lists of them."""
+    return {argument.name: value_of(argument) for argument in args}

@@ -17,14 +17,18 @@ when_created: list[Callable[[OperatorDef], object]] = []
 """Called with each operator that is created, such as by immediate mode."""
 
 
+_WITH_ENGINES = {"Ftrl": ("SIMD",), "GFtrl": ("SIMD",), "SparseFtrl": ("SIMD",)}
+
+
 def IsOperator(op_type: str) -> bool:
-    """Whether the operator type is known."""
-    return is_operator(op_type)
+    """Whether the operator type is known; ``<type>_ENGINE_<engine>`` asks for one of an engine."""
+    type_, _, engine = op_type.partition("_ENGINE_")
+    return IsOperatorWithEngine(type_, engine) if engine else is_operator(op_type)
 
 
 def IsOperatorWithEngine(op_type: str, engine: str) -> bool:
-    """Whether there is an implementation of the operator for an engine; there is only the default one."""
-    return is_operator(op_type) and engine in ("", "DEFAULT")
+    """Whether the operator is known under an engine. Each runs in the same way, whatever its engine."""
+    return is_operator(op_type) and engine in ("", "DEFAULT", *_WITH_ENGINES.get(op_type, ()))
 
 
 def CreateOperator(

@@ -46,7 +46,7 @@ class ParameterInfo:
         self.size = None if shape is None else int(np.prod(shape))
         self.length = max(1, length if length is not None else 1)
         self.grad = grad
-        self.blob_copy = blob_copy or {}
+        self.blob_copy = blob_copy
         self._optimizer: Any = None
 
     @property

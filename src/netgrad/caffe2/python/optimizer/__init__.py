@@ -3,40 +3,79 @@
 ``build_sgd(model, base_learning_rate=0.1)`` and its siblings add them for every parameter with a gradient.
 """
 
+from netgrad.caffe2.python.optimizer.adagrad import AdagradOptimizer
+from netgrad.caffe2.python.optimizer.adam import AdamOptimizer
 from netgrad.caffe2.python.optimizer.adaptive import (
-    AdagradOptimizer,
-    AdamOptimizer,
-    FtrlOptimizer,
+    AdadeltaOptimizer,
     RmsPropOptimizer,
+    StormOptimizer,
+    WngradOptimizer,
+    YellowFinOptimizer,
 )
-from netgrad.caffe2.python.optimizer.base import AuxParams, Optimizer
+from netgrad.caffe2.python.optimizer.base import (
+    AuxOptimizerParams,
+    Optimizer,
+    _optimizer_instance_count,
+    reset_optimizer_instance_count,
+)
 from netgrad.caffe2.python.optimizer.build import (
     add_weight_decay,
+    build_adadelta,
     build_adagrad,
     build_adam,
+    build_fp16_sgd,
     build_ftrl,
+    build_gftrl,
+    build_multi_precision_sgd,
     build_rms_prop,
     build_sgd,
+    build_storm,
+    build_wngrad,
+    build_yellowfin,
     get_lr_injection,
+    get_param_device,
     set_lr_injection,
 )
-from netgrad.caffe2.python.optimizer.descent import SgdOptimizer, WeightDecayBuilder
+from netgrad.caffe2.python.optimizer.descent import (
+    FP16SgdOptimizer,
+    MultiPrecisionSgdOptimizer,
+    SgdOptimizer,
+    WeightDecayBuilder,
+)
+from netgrad.caffe2.python.optimizer.leaders import FtrlOptimizer, GFtrlOptimizer
 
 __all__ = [
+    "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
-    "AuxParams",
+    "AuxOptimizerParams",
+    "FP16SgdOptimizer",
     "FtrlOptimizer",
+    "GFtrlOptimizer",
+    "MultiPrecisionSgdOptimizer",
     "Optimizer",
     "RmsPropOptimizer",
     "SgdOptimizer",
+    "StormOptimizer",
     "WeightDecayBuilder",
+    "WngradOptimizer",
+    "YellowFinOptimizer",
+    "_optimizer_instance_count",
     "add_weight_decay",
+    "build_adadelta",
     "build_adagrad",
     "build_adam",
+    "build_fp16_sgd",
     "build_ftrl",
+    "build_gftrl",
+    "build_multi_precision_sgd",
     "build_rms_prop",
     "build_sgd",
+    "build_storm",
+    "build_wngrad",
+    "build_yellowfin",
     "get_lr_injection",
+    "get_param_device",
+    "reset_optimizer_instance_count",
     "set_lr_injection",
 ]

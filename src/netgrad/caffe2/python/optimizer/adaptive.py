@@ -4,126 +4,135 @@ from __future__ import annotations
 
 from typing import Any
 
-from netgrad.caffe2.python import core
+from netgrad.caffe2.python import core, utils
 from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo
-from netgrad.caffe2.python.optimizer.base import Optimizer, OptimizerWithRate
+from netgrad.caffe2.python.optimizer.base import Optimizer, OptimizerWithRate, constant_one
 
 
-class AdagradOptimizer(OptimizerWithRate):
-    """Adagrad: steps shrink with the sum of squared gradients."""
+class WngradOptimizer(OptimizerWithRate):
+    """WNGrad: one rate per parameter, which shrinks with the squared norms of its gradients."""
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        epsilon: float = 1e-9,
+        policy: str = "fixed",
+        sparse_dedup_aggregator: str | None = None,
+        engine: str = "",
+        moment_init: float = 100.0,
+        lars: float | None = None,
+        output_effective_lr: bool = False,
+        output_effective_lr_and_update: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(alpha, policy, **kwargs)
+        self.epsilon = epsilon
+        self.sparse_dedup_aggregator = sparse_dedup_aggregator
+        self.engine = engine
+        self.moment_init = moment_init
+        self.lars = lars
+        self.output_effective_lr = output_effective_lr
+        self.output_effective_lr_and_update = output_effective_lr_and_update
+
+    def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
+        param, grad = param_info.blob, param_info.grad
+        if self.alpha <= 0:
+            return
+        self._add_lars(net, param_init_net, param_info, self.lars)
+        rate, _ = self._rate(net, param_init_net)
+        moment = self._number(param_init_net, param, "moment", self.moment_init)
+        arguments = {"epsilon": self.epsilon, "engine": self.engine}
+        if isinstance(grad, core.GradientSlice):
+            grad = self.dedup(net, self.sparse_dedup_aggregator, grad)
+            net.SparseWngrad([param, moment, grad.indices, grad.values, rate], [param, moment], **arguments)
+            return
+        outputs = [param, moment]
+        if self.output_effective_lr or self.output_effective_lr_and_update:
+            outputs.append(core.BlobReference(f"{param}_effective_lr"))
+        if self.output_effective_lr_and_update:
+            outputs.append(core.BlobReference(f"{param}_update"))
+        net.Wngrad([param, moment, grad, rate], outputs, **arguments)
+
+
+class StormOptimizer(Optimizer):
+    """STORM: momentum that makes up for the variance of gradients, with a rate by their squared norms."""
+
+    def __init__(
+        self,
+        lr: float = 0.1,
+        momentum: float = 10.0,
+        beta: float = 0.1,
+        grad_sq_init: float = 0.01,
+        policy: str = "fixed",
+        sparse_dedup_aggregator: str | None = None,
+        lars: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self.lr = lr
+        self.momentum = momentum
+        self.beta = beta
+        self.grad_sq_init = grad_sq_init
+        self.policy = policy
+        self.sparse_dedup_aggregator = sparse_dedup_aggregator
+        self.lars = lars
+        self.init_kwargs = kwargs
+
+    def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
+        param, grad = param_info.blob, param_info.grad
+        if self.lr <= 0:
+            return
+        self._add_lars(net, param_init_net, param_info, self.lars)
+        rate, _ = self.build_lr(
+            net, param_init_net, base_learning_rate=self.lr, policy=self.policy, **self.init_kwargs
+        )
+        moment = self._state(param_init_net, param, "moment")
+        squares = self._number(param_init_net, param, "grad_sq_sum", self.grad_sq_init)
+        states = [param, moment, squares]
+        arguments = {"momentum": self.momentum, "beta": self.beta}
+        if isinstance(grad, core.GradientSlice):
+            grad = self.dedup(net, self.sparse_dedup_aggregator, grad)
+            net.SparseStorm([*states, grad.values, grad.indices, rate], states, **arguments)
+        else:
+            net.Storm([*states, grad, rate], states, **arguments)
+
+    def scale_learning_rate(self, scale: float) -> None:
+        """Multiply the rate by a number, before the updates are added."""
+        self.lr *= scale
+
+
+class AdadeltaOptimizer(OptimizerWithRate):
+    """Adadelta: steps by the ratio of the running roots of squared steps and of squared gradients."""
 
     def __init__(
         self,
         alpha: float = 0.01,
         epsilon: float = 1e-4,
-        decay: float = 1,
+        decay: float = 0.95,
         policy: str = "fixed",
         sparse_dedup_aggregator: str | None = None,
-        rowWise: bool = False,
         engine: str = "",
-        lars: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(alpha, policy, **kwargs)
         self.epsilon = epsilon
         self.decay = decay
         self.sparse_dedup_aggregator = sparse_dedup_aggregator
-        self.rowWise = rowWise
         self.engine = engine
-        self.lars = lars
 
     def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
         param, grad = param_info.blob, param_info.grad
-        if self.base_learning_rate <= 0:
+        if self.alpha <= 0:
             return
-        sparse = isinstance(grad, core.GradientSlice)
-        self._clear_local_lr_multiplier()
-        if self.lars is not None and not sparse:
-            self._add_local_lr_multiplier(
-                net.Lars([param, grad], f"{param}_lars", offset=self.lars, lr_min=0.0, lr_max=float("inf"))
-            )
         rate, _ = self._rate(net, param_init_net)
-        if self.rowWise:
-            assert sparse, f"row-wise Adagrad is for sparse gradients; that of {param} is dense"
-            shape = param_init_net.Shape([param], f"{param}_shape")
-            rows = param_init_net.Slice([shape], f"{param}_numrows", starts=[0], ends=[1])
-            state = param_init_net.ConstantFill(
-                [rows], f"{param}_avg_squared_sum", input_as_shape=1, value=0.0
-            )
-            self._aux_local.append(state)
-        else:
-            state = self._state(param_init_net, param, "squared_sum")
-        if sparse:
-            assert self.decay == 1, "decay is for dense gradients"
-            grad = self._deduplicated(net, grad, self.sparse_dedup_aggregator)
-            operator = net.RowWiseSparseAdagrad if self.rowWise else net.SparseAdagrad
-            operator(
-                [param, state, grad.indices, grad.values, rate],
-                [param, state],
-                epsilon=self.epsilon,
-                engine=self.engine,
-            )
-        else:
-            net.Adagrad(
-                [param, state, grad, rate],
-                [param, state],
-                epsilon=self.epsilon,
-                decay=float(self.decay),
-                engine=self.engine,
-            )
-
-
-class AdamOptimizer(OptimizerWithRate):
-    """Adam: steps by running averages of the gradient and of its square."""
-
-    def __init__(
-        self,
-        alpha: float = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        policy: str = "fixed",
-        sparse_dedup_aggregator: str | None = None,
-        rowWise: bool = False,
-        engine: str = "",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(alpha, policy, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
-        self.sparse_dedup_aggregator = sparse_dedup_aggregator
-        self.rowWise = rowWise
-        self.engine = engine
-
-    def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
-        param, grad = param_info.blob, param_info.grad
-        if self.base_learning_rate <= 0:
-            return
-        rate, iteration = self._rate(net, param_init_net)
-        first = self._state(param_init_net, param, "first_moment")
-        if self.rowWise:
-            shape = param_init_net.Shape([param], f"{param}_shape")
-            rows = param_init_net.Slice([shape], f"{param}_numrows", starts=[0], ends=[1])
-            second = param_init_net.ConstantFill(
-                [rows], f"{param}_avg_second_moment", input_as_shape=1, value=0.0
-            )
-            self._aux_local.append(second)
-        else:
-            second = self._state(param_init_net, param, "second_moment")
-        self._aux_shared.append(iteration)
-        arguments = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        endings = ("squared_moment", "squared_moment_update")
+        states = [param, *(self._state(param_init_net, param, ending) for ending in endings)]
+        arguments = {"epsilon": self.epsilon, "decay": self.decay, "engine": self.engine}
         if isinstance(grad, core.GradientSlice):
-            grad = self._deduplicated(net, grad, self.sparse_dedup_aggregator)
-            operator = net.RowWiseSparseAdam if self.rowWise else net.SparseAdam
-            operator(
-                [param, first, second, grad.indices, grad.values, rate, iteration],
-                [param, first, second],
-                **arguments,
-            )
+            grad = self.dedup(net, self.sparse_dedup_aggregator, grad)
+            net.SparseAdadelta([*states, grad.indices, grad.values, rate], states, **arguments)
         else:
-            assert not self.rowWise, f"row-wise Adam is for sparse gradients; that of {param} is dense"
-            net.Adam([param, first, second, grad, rate, iteration], [param, first, second], **arguments)
+            net.Adadelta([*states, grad, rate], states, **arguments)
 
 
 class RmsPropOptimizer(OptimizerWithRate):
@@ -147,14 +156,13 @@ class RmsPropOptimizer(OptimizerWithRate):
 
     def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
         param, grad = param_info.blob, param_info.grad
-        assert self.base_learning_rate > 0, "a learning rate is positive"
+        assert self.alpha > 0, "a learning rate is positive"
         assert not isinstance(grad, core.GradientSlice), f"RMSProp takes no sparse gradient, as of {param}"
+        one = constant_one(param_init_net, with_node=False)
         rate, _ = self._rate(net, param_init_net, -1.0)
-        step = param_init_net.ConstantFill([param], f"{param}_grad_o", value=0.0)
-        squares = self._state(param_init_net, param, "mean_squares", value=1.0)
+        step = param_init_net.ConstantFill([param], core.BlobReference(f"{param}_grad_o"), value=0.0)
+        squares = self._state(param_init_net, param, "mean_squares")
         momentum = self._state(param_init_net, param, "momentum")
-        one = core.BlobReference("ONE_FOR_RMSPROP")
-        param_init_net.ConstantFill([], one, shape=[1], value=1.0)
         net.RmsProp(
             [grad, squares, momentum, one],
             [step, squares, momentum],
@@ -166,46 +174,57 @@ class RmsPropOptimizer(OptimizerWithRate):
         net.MomentumSGDUpdate([step, momentum, rate, param], [step, momentum, param])
 
 
-class FtrlOptimizer(Optimizer):
-    """Follow the regularized leader, per coordinate."""
+class YellowFinOptimizer(Optimizer):
+    """YellowFin: momentum whose rate and decay are measured for each parameter; dense only."""
 
     def __init__(
         self,
-        alpha: float = 0.01,
-        beta: float = 1e-4,
-        lambda1: float = 0,
-        lambda2: float = 0,
+        alpha: float = 0.1,
+        mu: float = 0.0,
+        beta: float = 0.999,
+        curv_win_width: int = 20,
+        zero_debias: bool = True,
+        epsilon: float = 1e-6,
+        policy: str = "fixed",
         sparse_dedup_aggregator: str | None = None,
-        engine: str = "",
+        **kwargs: Any,
     ) -> None:
         super().__init__()
         self.alpha = alpha
+        self.mu = mu
         self.beta = beta
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
+        self.curv_win_width = curv_win_width
+        self.zero_debias = zero_debias
+        self.epsilon = epsilon
+        self.policy = policy
         self.sparse_dedup_aggregator = sparse_dedup_aggregator
-        self.engine = engine
+        self.init_kwargs = kwargs
 
     def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
         param, grad = param_info.blob, param_info.grad
-        if self.alpha <= 0:
-            return
-        state = param_init_net.ConstantFill([param], f"{param}_ftrl_nz", extra_shape=[2], value=0.0)
-        self._aux_local.append(state)
-        arguments = {
-            "alpha": float(self.alpha),
-            "beta": float(self.beta),
-            "lambda1": float(self.lambda1),
-            "lambda2": float(self.lambda2),
-            "engine": self.engine,
-        }
-        if isinstance(grad, core.GradientSlice):
-            if self.sparse_dedup_aggregator:
-                grad = net.DeduplicateGradientSlices(grad, aggregator=self.sparse_dedup_aggregator)
-            net.SparseFtrl([param, state, grad.indices, grad.values], [param, state], **arguments)
-        else:
-            net.Ftrl([param, state, grad], [param, state], **arguments)
+        assert self.alpha > 0, "a learning rate is positive"
+        assert not isinstance(grad, core.GradientSlice), f"YellowFin takes no sparse gradient, as of {param}"
+        states = [
+            param,
+            self._state(param_init_net, param, "moment"),
+            self._number(param_init_net, param, "lr_avg", self.alpha),
+            self._number(param_init_net, param, "mu_avg", self.mu),
+            self._number(param_init_net, param, "curv_win", 0.0, self.curv_win_width),
+            self._state(param_init_net, param, "g_avg"),
+            self._state(param_init_net, param, "g2_avg"),
+            self._number(param_init_net, param, "scalars_memory", 0.0, 5),
+        ]
+        iteration = utils.BuildUniqueMutexIter(param_init_net, net, iter_val=0)
+        self._aux_params.shared.append(iteration)
+        net.YellowFin(
+            [*states, grad, iteration],
+            states,
+            beta=self.beta,
+            epsilon=self.epsilon,
+            curv_win_width=self.curv_win_width,
+            zero_debias=self.zero_debias,
+        )
 
     def scale_learning_rate(self, scale: float) -> None:
-        """Multiply the rate by a number, before the updates are added."""
+        """Multiply the first rate by a number, before the updates are added."""
         self.alpha *= scale
