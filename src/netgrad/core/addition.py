@@ -53,6 +53,9 @@ class Adder:
 
     def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
         """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
+        if len(terms) > 1 and self._wide_words is None and tuple not in map(type, terms):
+            only_refs: Any = terms
+            return self.sum(only_refs, value, origin)
         base = None
         dense = [term for term in terms if isinstance(term, int)]
         if len(dense) < len(terms):

@@ -83,7 +83,7 @@ def backward_pass(
     tape = Tape(versions, keeper.forward)
     adder = Adder(operators, versions, tape, vocabulary, single_assignment)
     sums = Accumulator(versions, tape, vocabulary, adder, accumulation)
-    caller = RuleCaller(operators, versions, tape, vocabulary, rules, open_types, adder, sums, active)
+    caller = RuleCaller(operators, versions, tape, vocabulary, rules, adder, sums, active)
 
     _start(starts, goals, versions, tape, sums, vocabulary)
     total_of, due, reads, writes = sums.totals.__getitem__, sums.due, versions.reads, versions.writes
@@ -94,9 +94,10 @@ def backward_pass(
         tape.reader = index
         grads = list(map(total_of, writes[index]))
         if grads.count(None) < len(grads) or (op.domain, op.type) in special.asked_always:
-            wanted = caller.wanted(index)
+            is_open = (op.domain, op.type) in open_types
+            wanted = caller.wanted(index, is_open)
             if True in wanted:
-                if (op.domain, op.type) not in open_types and rules.missing(op) is not None:
+                if not is_open and rules.missing(op) is not None:
                     ends = goals + _read_by(special.asked_always, operators, versions)
                     raise _unsupported(activity.missing_rules(operators, versions, rules, ends, active))
                 caller.differentiate(index, grads, wanted)

@@ -258,7 +258,8 @@ class RuleRegistry:
         """Ask the rule of ``op``."""
         rule = self._entries[op.domain, op.type].rule
         assert rule is not None, f"{op.type} has a rule, or all its inputs are blocked"
-        result: RuleResult = rule(with_occurrences(op), grads)
+        inputs = op.inputs
+        result: RuleResult = rule(op if len(set(inputs)) == len(inputs) else with_occurrences(op), grads)
         return result
 
     def rule(self, op: Operator, grads: Sequence[Gradient | None]) -> RuleResult:

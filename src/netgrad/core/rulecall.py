@@ -35,7 +35,6 @@ class RuleCaller:
         tape: Tape,
         vocabulary: Vocabulary,
         rules: RuleSource,
-        open_types: Collection[tuple[str, str]],
         adder: Adder,
         sums: Accumulator,
         active: bytearray | None,
@@ -45,7 +44,6 @@ class RuleCaller:
         self._tape = tape
         self._words = vocabulary
         self._rules = rules
-        self._open_types = open_types
         self._zero_filling = rules if isinstance(rules, ZeroFilling) else None
         self._densifying = rules if isinstance(rules, Densifying) else None
         self._adder = adder
@@ -55,12 +53,16 @@ class RuleCaller:
         self._given: Sequence[Gradient | None] = ()
         self._meanings: dict[str, Ref] | None = None
 
-    def wanted(self, index: int) -> list[bool]:
-        """For each input of operator ``index``, whether a gradient of it is of use."""
+    def wanted(self, index: int, is_open: bool) -> list[bool]:
+        """For each input of operator ``index``, whether a gradient of it is of use.
+
+        Args:
+            index: The operator.
+            is_open: Whether none of its inputs is blocked, as is known of its type.
+        """
         reads = self._versions.reads[index]
-        op = self._operators[index]
-        blocked = () if (op.domain, op.type) in self._open_types else self._rules.blocked_inputs(op)
         active = self._active
+        blocked = () if is_open else self._rules.blocked_inputs(self._operators[index])
         if active is None:
             if not blocked and NONE not in reads:
                 return [True] * len(reads)
@@ -80,7 +82,10 @@ class RuleCaller:
             grads = self._filled(index, grads)
         if self._densifying is not None and tuple in map(type, grads):
             grads = self._dense(index, grads)
-        given = list(map(tape.gradient, grads))
+        reference = tape.reference
+        given: list[Gradient | None] = []
+        for grad in grads:
+            given.append(reference(grad) if isinstance(grad, int) else tape.gradient(grad))
         written, returned = self._ask(op, index, given, wanted)
         self._index, self._given, self._meanings = index, given, None
         try:
