@@ -181,20 +181,22 @@ class Accumulator:
 
     def settle(self, values: Iterable[int], reader: int) -> None:
         """Add up what came for each of ``values``, whose first reader is ``reader``."""
+        all_several, totals, first_readers = self._several, self.totals, self._versions.first_readers
         for value in values:
-            if value in self._several and self.totals[value] is None:
-                if self._versions.first_readers[value] != reader:
-                    continue
-                terms = self._several[value][::2]
-                if value in self._running:
-                    several = self._running[value]
-                    terms = several.terms
-                    if several.wide:
-                        total = terms[several.partial]
-                        assert isinstance(total, int), "the partial sum is dense"
-                        terms[several.partial] = self._adder.narrowed(total, value, reader)
-                self.totals[value] = self._adder.total(terms, value, reader)
+            if value in all_several and totals[value] is None and first_readers[value] == reader:
+                terms = self._rest(value, reader) if value in self._running else all_several[value][::2]
+                totals[value] = self._adder.total(terms, value, reader)
                 self._settled.append(value)
+
+    def _rest(self, value: int, reader: int) -> list[GradientRef]:
+        """What is still to be added of contributions that were added as they came."""
+        several = self._running[value]
+        terms = several.terms
+        if several.wide:
+            total = terms[several.partial]
+            assert isinstance(total, int), "the partial sum is dense"
+            terms[several.partial] = self._adder.narrowed(total, value, reader)
+        return terms
 
     def total(self, value: int) -> GradientRef:
         """The complete gradient of a value that has one."""

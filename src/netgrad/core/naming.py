@@ -102,9 +102,11 @@ class Names:
         name = self._names[gradient]
         return name if gradient < 0 or self._holders.get(name, ABSENT) in (gradient, ABSENT) else None
 
-    def _places(self, reads: tuple[Ref, ...], holder: int) -> list[int]:
+    def _places(self, reads: tuple[Ref, ...], holder: int) -> Sequence[int]:
         """Where in its inputs an operator reads ``holder``."""
         if len(reads) <= _FEW:
+            if reads.count(holder) == 1:
+                return (reads.index(holder),)
             return [place for place, ref in enumerate(reads) if ref == holder]
         if self._indexed is not reads:  # an operator with many inputs is asked once per output
             self._indexed = reads
