@@ -85,7 +85,7 @@ class Accumulator:
             None more than there are values, so that NONE has no gradient.
         folds: Whether an addition may become part of the operator that computes a contribution.
         order: The values that have a gradient, in the order in which the sweep met them.
-        due: The operators that are the first readers of values with more than one contribution.
+        due: For each operator 1 if it is the first reader of a value with more than one contribution, else 0.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Accumulator:
         self.totals: list[GradientRef | None] = [None] * (len(versions.blobs) + 1)
         self.order: list[int] = []
         self.folds = strategy in ("fused", "auto")
-        self.due: set[int] = set()
+        self.due = bytearray(len(versions.reads))
         self._versions = versions
         self._tape = tape
         self._words = vocabulary
@@ -143,7 +143,7 @@ class Accumulator:
             else:
                 totals[value] = None
                 self._several[value] = [first, sources[value], gradient, source]
-                self.due.add(self._versions.first_readers[value])
+                self.due[self._versions.first_readers[value]] = 1
                 if self._strategy != "sum":
                     strategy = self._strategy_for(value)
                     if strategy != "sum":

@@ -101,7 +101,7 @@ def backward_pass(
                     ends = goals + _read_by(special.asked_always, operators, versions)
                     raise _unsupported(activity.missing_rules(operators, versions, rules, ends, active))
                 caller.differentiate(index, grads, wanted)
-        if index in due:
+        if due[index]:
             sums.settle(reads[index], index)
 
     if sources is not None and not single_assignment:

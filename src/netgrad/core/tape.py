@@ -224,6 +224,7 @@ class Tape:
                     ref = self.lasting(ref)  # the forward value, or a blob of the caller
                 reads.append(ref)
             first_cell = cell = len(wishes)
+            written = now + 1
             for name in op.outputs:
                 key: str | int = name
                 if name.__class__ is Reference:
@@ -234,11 +235,11 @@ class Tape:
                     local[key] = cell
                 wishes.append(without_occurrence(name) if "⟨" in name else name)
                 claims.append(UNCLAIMED)
-                last_reads.append(now + 1)
+                last_reads.append(written)
                 cell += 1
             runs_on = device if op.device is None else op.device
             if runs_on is not None:
-                self.devices.update((written, runs_on) for written in range(first_cell, cell))
+                self.devices.update((ref, runs_on) for ref in range(first_cell, cell))
             self.operators.append(draft(op, tuple(reads), runs_on))
             self.first_cells.append(first_cell)
             self.origins.append(origin)
