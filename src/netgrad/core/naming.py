@@ -59,13 +59,12 @@ class Names:
         named: list[Operator] = []
         for op, first_cell in zip(tape.operators, tape.first_cells, strict=True):
             reads = op.inputs
-            now = 2 * len(named)
             op.inputs = tuple(map(name_of, reads))
             cell = first_cell
             for _ in op.outputs:
                 name = names[places[cell]] if cell in places else names[cell]
                 if name in holders:
-                    holder = holders[name]
+                    holder, now = holders[name], 2 * len(named)
                     if in_place is None or last_reads[holder] > now:
                         name = self._unused(name)
                     elif last_reads[holder] == now:
