@@ -159,6 +159,13 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(workspace.FetchBlob(name), x)
 
 
+def test_images_are_refused(tmp_path: Path) -> None:
+    _examples("minidb", tmp_path / "data", 1)
+    _run("CreateDB", [], "reader", db=str(tmp_path / "data"), db_type="minidb")
+    with pytest.raises(RuntimeError, match=r"ImageInput\(reader\).*decode them before"):
+        _run("ImageInput", "reader", ["image", "label"])
+
+
 def test_a_model_saved_again(tmp_path: Path) -> None:
     workspace.ResetWorkspace(str(tmp_path))
     for value in (1, 2):

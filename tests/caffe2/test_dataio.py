@@ -154,8 +154,7 @@ def test_a_data_set_is_trimmed_and_copied_by_a_plan() -> None:
     writer.write_record(process, batch)
     plan = core.Plan("plan")
     plan.AddStep(core.execution_step("reset", reset))
-    step.AddNet(process)
-    plan.AddStep(step)
+    plan.AddStep(step.AddNet(process))
     workspace.RunPlan(plan)
     # the batch behind the end has no rows, and the step stops before it is written
     assert _lists(other.content()) == [[1, 2], [2, 0], [3, 5], [[0, 1], [2, 3]]]

@@ -308,6 +308,70 @@ def test_a_window_of_the_last_rows() -> None:
     assert workspace.FetchBlob("next") == 0
 
 
+def test_the_shape_of_a_window() -> None:
+    net = core.Net("window")
+    net.LastNWindowCollector(["window", "next", "rows"], ["window", "next"], num_to_collect=7)
+    shapes, types = workspace.InferShapesAndTypes([net], {"rows": [3, 2, 4]}, blob_types={"rows": 13})
+    assert shapes["window"] == [7, 2, 4]
+    assert types["window"] == core.DataType.DOUBLE
+    assert "window" not in workspace.InferShapesAndTypes([net], {"other": [3]})[0]
+
+
+# ---- indexes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("Int", np.arange(30, 22, -1, dtype=np.int32)),
+        ("Long", np.arange(30, 22, -1)),
+        ("String", np.array([f"key {at}" for at in range(8)])),
+    ],
+)
+def test_indexes(tmp_path: Path, kind: str, keys: Any) -> None:
+    """As the original's test has it: five keys are numbered, then the index is frozen."""
+
+    def numbers(index: str, *places: int) -> list[int]:
+        workspace.FeedBlob("keys", keys[list(places)].reshape(1, -1))
+        _run("IndexGet", [index, "keys"], "numbers")
+        found = workspace.FetchBlob("numbers")
+        assert found.shape == (1, len(places))
+        return [int(number) for number in found.reshape(-1)]
+
+    _run(f"{kind}IndexCreate", [], "index", max_elements=6)
+    workspace.FeedBlob("first", keys[:3])
+    _run("IndexLoad", ["index", "first"], "index")
+    assert numbers("index", 0, 3, 0, 4) == [1, 4, 1, 5]
+    with pytest.raises(RuntimeError, match="room for 5 keys only"):
+        numbers("index", 5)
+    _run("IndexFreeze", "index", "index")
+    assert numbers("index", 5, 4, 0, 6) == [0, 5, 1, 0]
+    _run("IndexSize", "index", "size")
+    assert workspace.FetchBlob("size") == 6
+    _run("IndexStore", "index", "stored")
+    assert workspace.FetchBlob("stored").tolist() == [
+        key.encode() if isinstance(key, str) else key for key in keys[:5].tolist()
+    ]
+    _run(f"{kind}IndexCreate", [], "other")
+    _run("IndexLoad", ["other", "stored"], "other", skip_first_entry=1)
+    assert numbers("other", 1, 4, 0) == [1, 4, 5]
+    with pytest.raises(RuntimeError, match="has keys already"):
+        _run("IndexLoad", ["other", "stored"], "other")
+    _run("Save", "index", [], db=str(tmp_path / "saved"), db_type="minidb", absolute_path=1)
+    workspace.ResetWorkspace()
+    _run("Load", [], "index", db=str(tmp_path / "saved"), db_type="minidb", absolute_path=1)
+    assert numbers("index", 3, 0, 6) == [4, 1, 6]
+
+
+def test_wrong_keys_of_indexes() -> None:
+    _run("IntIndexCreate", [], "index")
+    workspace.FeedBlob("keys", np.array([1]))
+    with pytest.raises(RuntimeError, match="has keys of int32, and 'keys' is int64"):
+        _run("IndexGet", ["index", "keys"], "numbers")
+    with pytest.raises(RuntimeError, match="'keys' holds no index"):
+        _run("IndexSize", "keys", "size")
+
+
 # ---- maps --------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from netgrad.caffe2.caffe2_pb2 import NetDef, TensorProto
+from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context, StaticShapeNeededError
 from netgrad.caffe2.lowering.net import OPSET
 from netgrad.caffe2.lowering.registry import lower
@@ -20,6 +20,18 @@ NUMBERS: dict[ir.DataType, int] = {
     dtype: number for number, dtype in ELEMENT_TYPES.items() if number != TensorProto.BYTE
 }
 """Caffe2's numbers of element types."""
+
+
+def _window(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
+    """The first output of ``LastNWindowCollector``: as many rows as it may have."""
+    data = values.get(op.input[2])
+    limit = next((argument.i for argument in op.arg if argument.name == "num_to_collect"), 0)
+    if data is None or not data.static_shape:
+        return None
+    return TensorInfo(data.dtype, (limit, *data.static_shape[1:]))
+
+
+_RUN_IN_PYTHON = {"LastNWindowCollector": _window}
 
 
 def inferred(
@@ -47,6 +59,9 @@ def inferred(
                     found = lower(Context(op, builder), [values[blob] for blob in op.input])
                 except (NetgradError, StaticShapeNeededError):
                     found = []
+            elif op.type in _RUN_IN_PYTHON:
+                info = _RUN_IN_PYTHON[op.type](op, values)
+                found = [None if info is None else builder.value(f"found:{op.output[0]}", info)]
             for blob in op.output:
                 values.pop(blob, None)
             values.update(

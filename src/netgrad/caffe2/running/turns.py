@@ -98,9 +98,12 @@ def waiting(threads: list[threading.Thread]) -> Iterator[None]:
 
 def _nobody_else() -> bool:
     """Whether all threads wait for something that another thread would have to do."""
+    there = {
+        thread.ident for thread in threading.enumerate()
+    }  # first: one that ends now wakes who waits for it
     stuck = set(_waiting)
     stuck.update(own for own, threads in list(_joining.items()) if any(one.is_alive() for one in threads))
-    return {thread.ident for thread in threading.enumerate()} <= stuck
+    return there <= stuck
 
 
 def check_stopped() -> None:

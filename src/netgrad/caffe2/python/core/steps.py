@@ -104,13 +104,14 @@ class ExecutionStep:
         """Its steps."""
         return self._substeps
 
-    def AddNet(self, net: Net) -> None:
-        """Add a net."""
+    def AddNet(self, net: Net) -> ExecutionStep:
+        """Add a net; returns this step."""
         self._check_open()
         assert not self.HasSubsteps(), "a step holds nets or steps, not both"
         assert isinstance(net, Net), f"a net, not {net!r}"
         self._nets.append(net)
         self._step.network.append(net.Name())
+        return self
 
     def AddSubstep(self, substep: ExecutionStep) -> ExecutionStep:
         """Add a step; one without anything to run is dropped. Returns this step."""

@@ -7,6 +7,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     databases,
     datasets,
     histograms,
+    indexes,
     maps,
     printing,
     python_function,

@@ -143,6 +143,15 @@ def _get_all_blob_names(call: Call) -> None:
     call.write(0, np.array([name.encode() for name in names], object))
 
 
+@runs("ImageInput", "VideoInput")
+def _image_input(call: Call) -> None:
+    """Refused: netgrad decodes no images."""
+    raise call.error(
+        "it decodes images, which netgrad doesn't: decode them before, write their tensors to a database, "
+        "and read that by TensorProtosDBInput"
+    )
+
+
 @runs("DBExists")
 def _db_exists(call: Call) -> None:
     call.write(0, np.bool_(_from_root(call, call.argument("db_name", "")).exists()))
