@@ -97,6 +97,11 @@ def test_parameters_get_the_scope_and_can_be_shared(model: ModelHelper) -> None:
     with core.NameScope("a"):
         assert model.GetParams() == ["a/w"]
     assert model.GetParams("") == ["a/w"]
+    with core.NameScope("a"), core.NameScope("b"):
+        inner = model.create_param("w", [2], fill)
+    assert model.GetParams("a") == ["a/w", inner]
+    assert model.GetParams("a/b/") == [inner]
+    assert model.GetParams("b") == []
     with core.NameScope("a"), ParameterSharing({"inner": ""}), core.NameScope("inner"):
         assert model.create_param("w", [2], fill) is first  # of the scope around
 

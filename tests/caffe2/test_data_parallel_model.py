@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from netgrad.caffe2.caffe2_pb2 import CPU, CUDA
-from netgrad.caffe2.python import brew, core, data_parallel_model, optimizer, workspace
+from netgrad.caffe2.python import brew, core, data_parallel_model, optimizer, rnn_cell, workspace
 from netgrad.caffe2.python.cnn import CNNModelHelper
 from netgrad.caffe2.python.model_helper import ModelHelper
 
@@ -183,7 +183,7 @@ def _rows(model: Any, loss_scale: float) -> list[Any]:
 @pytest.mark.parametrize("cpu_device", [True, False])
 def test_devices_get_the_rows_of_all(cpu_device: bool) -> None:
     indices = np.array([0, 1, 2, 2, 4, 1], np.int32)
-    rows = _random.normal(size=(6, 2)).astype(np.float32)
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2) - 3
     model = ModelHelper("rows")
     data_parallel_model.Parallelize(
         model,
@@ -203,7 +203,7 @@ def test_devices_get_the_rows_of_all(cpu_device: bool) -> None:
         np.subtract.at(table, indices, 0.6 * slopes)
     for device in (0, 1):
         found = workspace.FetchBlob(f"{model._device_prefix}_{device}/table")
-        np.testing.assert_allclose(found, table, rtol=1e-5)
+        np.testing.assert_allclose(found, table, rtol=1e-5, atol=1e-6)
 
 
 # ---- batch normalization -----------------------------------------------------------------------------
@@ -249,6 +249,59 @@ def test_batch_normalization_over_all_devices(cpu_device: bool) -> None:
     for several in found[1:]:
         for name, value in found[0].items():
             np.testing.assert_allclose(several[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+# ---- recurrent nets, whose parameters are in scopes inside ---------------------------------------------
+
+SERIES = _random.normal(size=(8, 4, 3)).astype(np.float32)
+
+
+def _recurrent(model: Any, loss_scale: float) -> list[Any]:
+    batch = 8 // len(model._devices)
+    for name in ("hidden_init", "cell_init"):
+        model.param_init_net.ConstantFill([], name, value=0.0, shape=[1, batch, 5])
+    output, *_ = rnn_cell.LSTM(
+        model=model,
+        input_blob="series",
+        seq_lengths="lengths",
+        initial_states=("hidden_init", "cell_init"),
+        dim_in=3,
+        dim_out=5,
+        scope="inside",
+    )
+    loss = model.net.AveragedLoss(model.net.Sqr(output), "loss")
+    return [model.net.Scale(loss, "scaled_loss", scale=loss_scale)]
+
+
+@pytest.mark.parametrize("shared_model", [False, True])
+def test_recurrent_nets_on_devices(shared_model: bool) -> None:
+    found: list[list[Array]] = []
+    for devices in ([0], [0, 1]):
+        workspace.ResetWorkspace()
+        model = CNNModelHelper()
+        data_parallel_model.Parallelize_CPU(
+            model,
+            _no_input,
+            _recurrent,
+            optimizer_builder_fun=lambda model: optimizer.build_sgd(model, 0.5),
+            devices=devices,
+            shared_model=shared_model and len(devices) > 1,
+            optimize_gradient_memory=True,
+        )
+        for op in model.param_init_net.Proto().op:
+            if op.type == "XavierFill":
+                op.type = "ConstantFill"
+                op.arg.add(name="value", f=0.1)
+        for device, part in zip(devices, np.split(SERIES, len(devices)), strict=True):
+            workspace.FeedBlob(f"cpu_{device}/series", np.ascontiguousarray(part.swapaxes(0, 1)))
+            workspace.FeedBlob(f"cpu_{device}/lengths", np.full(len(part), 4, np.int32))
+        data_parallel_model.RunInitNet(model)
+        data_parallel_model.RunNet(model, 4)
+        names = ("i2h_w", "i2h_b", "gates_t_w", "gates_t_b")
+        found.append([workspace.FetchBlob(f"cpu_0/inside/{name}") for name in names])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-6)
+    assert np.abs(found[0][0] - 0.1).max() > 1e-3
 
 
 # ---- checkpoints, predictors, further nets -----------------------------------------------------------
@@ -319,6 +372,13 @@ def test_nets_of_other_models_on_a_device() -> None:
     data_parallel_model.RunNet(model, 1)
     assert workspace.FetchBlob("cpu_1/inner").shape == (12, 2)
     assert other.net.Proto().op[0].input[0] == "x"
+    branches, inner = core.Net("branches"), core.Net("inner")
+    inner.Relu("x", "y")
+    branches.If("flag", ["y"], then_net=inner.Proto())
+    branches.Proto().op[0].input.append("x")
+    (converted,) = data_parallel_model.ConvertNetForDevice(branches, core.DeviceOption(CUDA, 3)).Proto().op
+    assert list(converted.input) == ["gpu_3/flag", "gpu_3/x"]
+    assert list(converted.arg[0].n.op[0].input) == ["gpu_3/x"]
     recurrent = core.Net("recurrent")
     recurrent.Proto().op.add(type="RecurrentNetwork", output=["h"])
     with pytest.raises(NotImplementedError, match="RecurrentNetwork"):

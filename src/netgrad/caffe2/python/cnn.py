@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import CPU, DeviceOption
-from netgrad.caffe2.python import brew, core, workspace
+from netgrad.caffe2.python import brew, core, scope, workspace
 from netgrad.caffe2.python.model_helper import ModelHelper
 
 # The methods, and the layers of `brew` that they are.
@@ -117,12 +117,12 @@ class CNNModelHelper(ModelHelper):
         return self.net.PadImage(blob_in, blob_out, **kwargs)
 
     def GetWeights(self, namescope: str | None = None) -> list[Any]:
-        """The weights of a name scope: None for the current one, ``''`` for all."""
-        return [weight for weight in self.GetParams(namescope) if weight in self.weights]
+        """The weights of a name scope, without scopes inside: None for the current one, ``''`` for all."""
+        return _of_scope(self.weights, namescope)
 
     def GetBiases(self, namescope: str | None = None) -> list[Any]:
         """The biases of a name scope, likewise."""
-        return [bias for bias in self.GetParams(namescope) if bias in self.biases]
+        return _of_scope(self.biases, namescope)
 
     @property
     def XavierInit(self) -> tuple[str, dict[str, Any]]:
@@ -147,3 +147,8 @@ class CNNModelHelper(ModelHelper):
     def GPU(self, gpu_id: int = 0) -> DeviceOption:
         """The option of a GPU, whose operators run on the processor."""
         return core.DeviceOption(workspace.GpuDeviceType, gpu_id)
+
+
+def _of_scope(blobs: Sequence[Any], namescope: str | None) -> list[Any]:
+    wanted = scope.CurrentNameScope() if namescope is None else namescope
+    return [blob for blob in blobs if not wanted or blob.GetNameScope() == wanted]

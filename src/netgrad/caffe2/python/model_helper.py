@@ -140,12 +140,17 @@ class ModelHelper:
         return list(self._parameters_info.values())
 
     def GetParams(self, namescope: str | None = None, top_scope: bool = False) -> list[Any]:
-        """The trainable parameters of a name scope: None for the current one, ``''`` for all."""
-        return _in_scope(self.params, namescope, top_scope)
+        """The trainable parameters of a name scope and those inside of it.
+
+        Args:
+            namescope: The scope; None for the current one, ``''`` for all.
+            top_scope: No difference: scopes inside count in any case.
+        """
+        return _in_scope(self.params, namescope)
 
     def GetComputedParams(self, namescope: str | None = None) -> list[Any]:
         """The parameters that aren't trained, such as running averages."""
-        return _in_scope(self._computed_params, namescope, False)
+        return _in_scope(self._computed_params, namescope)
 
     def GetAllParams(self, namescope: str | None = None) -> list[Any]:
         """Both."""
@@ -256,15 +261,11 @@ def _tags(tags: Any) -> list[str]:
     return [tags] if isinstance(tags, str) else list(tags)
 
 
-def _in_scope(params: Sequence[Any], namescope: str | None, top_scope: bool) -> list[Any]:
+def _in_scope(params: Sequence[Any], namescope: str | None) -> list[Any]:
     wanted = scope.CurrentNameScope() if namescope is None else namescope
     if wanted and not wanted.endswith("/"):
         wanted += "/"
-    if not wanted:
-        return list(params)
-    if top_scope:
-        return [param for param in params if str(param).startswith(wanted)]
-    return [param for param in params if core.BlobReference(param).GetNameScope() == wanted]
+    return [param for param in params if str(param).startswith(wanted)]
 
 
 def ExtractPredictorNet(

@@ -6,8 +6,9 @@ import copy
 import warnings
 from typing import Any
 
-from netgrad.caffe2.caffe2_pb2 import IDEEP, DeviceOption
+from netgrad.caffe2.caffe2_pb2 import IDEEP, DeviceOption, NetDef
 from netgrad.caffe2.python import core, scope, workspace
+from netgrad.caffe2.python.core.remap import remap_net
 
 
 def CreateNet(model: Any, overwrite: bool = False) -> None:
@@ -75,9 +76,17 @@ def ConvertNetForDevice(net: core.Net, device: DeviceOption | None = None) -> co
                 f"netgrad does not have a conversion of {op.type} (net {message.name}, outputs "
                 f"{', '.join(op.output)}) to another device: build it inside of the model instead"
             )
-        for blobs in (op.input, op.output, op.control_input):
-            blobs[:] = [start + blob for blob in blobs]
         op.device_option.CopyFrom(device)
-    for blobs in (message.external_input, message.external_output):
-        blobs[:] = [start + blob for blob in blobs]
+    remap_net(message, {name: start + name for name in _names(message)})
     return converted
+
+
+def _names(net: NetDef) -> set[str]:
+    """The names of all blobs of a net, and of the nets inside its operators."""
+    found = {*net.external_input, *net.external_output}
+    for op in net.op:
+        found.update(op.input, op.output, op.control_input)
+        for argument in op.arg:
+            if argument.HasField("n"):
+                found |= _names(argument.n)
+    return found
