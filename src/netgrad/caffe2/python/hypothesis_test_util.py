@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import struct
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise ImportError("hypothesis_test_util needs hypothesis: pip install hypothesis") from error
 
-from netgrad.caffe2.caffe2_pb2 import CPU, CUDA, DeviceOption, NetDef, OperatorDef
+from netgrad.caffe2.caffe2_pb2 import CPU, CUDA, HIP, DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.python import core, workspace
 from netgrad.caffe2.python.device_checker import DeviceChecker
 from netgrad.caffe2.python.gradient_checker import GradientChecker, _check_inferred
@@ -44,10 +44,23 @@ Devices = Mapping[str, DeviceOption]
 
 cpu_do = DeviceOption(device_type=CPU)
 cuda_do = DeviceOption(device_type=CUDA)
+hip_do = DeviceOption(device_type=HIP)
 gpu_do = cuda_do
 device_options = [cpu_do]
+expanded_device_options = [cpu_do]
 
-gcs = {"gc": st.sampled_from(device_options), "dc": st.just(device_options)}
+
+def device_checker_device_options() -> Any:
+    """The devices that results are compared on."""
+    return st.just(device_options)
+
+
+def gradient_checker_device_option() -> Any:
+    """A device that gradients are checked on."""
+    return st.sampled_from(device_options)
+
+
+gcs = {"gc": gradient_checker_device_option(), "dc": device_checker_device_options()}
 gcs_cpu_only = {"gc": st.just(cpu_do), "dc": st.just([cpu_do])}
 gcs_gpu_only = {"gc": st.just(gpu_do), "dc": st.just([gpu_do])}
 gcs_cuda_only = gcs_gpu_only
@@ -99,9 +112,12 @@ def elements_of_type(dtype: Any = np.float32, filter_: Callable[[Any], bool] | N
 
 
 def arrays(dims: Any, dtype: Any = np.float32, elements: Any = None, unique: bool = False) -> Any:
-    """Arrays of a shape."""
+    """Arrays of a shape; elements are rounded to the type, which hypothesis itself would refuse."""
     if elements is None:
         elements = elements_of_type(dtype)
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        elements = elements.map(kind.type)
     return hypothesis.extra.numpy.arrays(dtype, dims, elements=elements, unique=unique)
 
 
@@ -265,16 +281,44 @@ def runOpBenchmark(
     iterations: int = 10,
 ) -> list[float]:
     """Times of an operator, in milliseconds: see ``workspace.BenchmarkNet``."""
-    op.device_option.CopyFrom(device_option)
-    net = NetDef(name=f"benchmark_{time.monotonic_ns()}", op=[op])
+    op = _on_device(op, device_option)
+    net = NetDef(name=op.name or "test", op=[op])
     with temp_workspace():
         _feed(op, inputs, device_option, input_device_options)
         workspace.CreateNet(net)
         return workspace.BenchmarkNet(net.name, 1, iterations, True)
 
 
+def _on_device(op: OperatorDef, device: DeviceOption) -> OperatorDef:
+    """A copy of an operator that runs on a device."""
+    op = copy.deepcopy(op)
+    op.device_option.CopyFrom(device)
+    return op
+
+
+def runOpOnInput(
+    device_option: DeviceOption,
+    op: OperatorDef,
+    inputs: Sequence[Any],
+    input_device_options: Devices | None = None,
+) -> list[Any]:
+    """The outputs of an operator.
+
+    Raises:
+        ValueError: There are fewer arrays than inputs.
+    """
+    op = _on_device(op, device_option)
+    with temp_workspace():
+        _feed(op, inputs, device_option, input_device_options)
+        workspace.RunOperatorOnce(op)
+        return [workspace.FetchBlob(name) for name in op.output]
+
+
 def _feed(op: OperatorDef, inputs: Sequence[Any], device: DeviceOption, devices: Devices | None) -> None:
-    for name, array in zip(op.input, inputs, strict=True):
+    """Feed what an operator reads; further arrays are for the reference alone."""
+    if len(op.input) > len(inputs):
+        raise ValueError(f"must supply an input for each input on the op: {list(op.input)} vs {inputs}")
+    for name, array in zip(op.input, inputs, strict=False):
         workspace.FeedBlob(name, array, (devices or {}).get(name, device))
 
 
@@ -373,56 +417,63 @@ class HypothesisTestCase(TestCase):
             ensure_outputs_are_inferred: Whether the shapes of the outputs have to be inferable.
 
         Returns:
-            The outputs of the reference.
+            The outputs that were compared.
+
+        Raises:
+            RuntimeError: The reference gives no tuple or list.
+            ValueError: There are fewer arrays than inputs.
         """
-        op.device_option.CopyFrom(device_option)
+        op = _on_device(op, device_option)
         atol = threshold if atol is None else atol
         with temp_workspace():
             _feed(op, inputs, device_option, input_device_options)
-            workspace.RunOperatorOnce(op)
+            workspace.RunNetOnce(NetDef(name="opnet", op=[op]))
             expected = reference(*inputs)
-            expected = list(expected) if isinstance(expected, list | tuple) else [expected]
-            if outputs_to_check is None:
+            if not isinstance(expected, tuple | list):
+                raise RuntimeError(
+                    "You are providing a wrong reference implementation. A proper one should return a "
+                    "tuple/list of numpy arrays."
+                )
+            if not outputs_to_check:
                 self.assertEqual(len(expected), len(op.output))
                 outputs_to_check = range(len(op.output))
-            for place, at in enumerate(outputs_to_check):
-                wanted = expected[place]
+            outputs = []
+            for at, wanted in zip(outputs_to_check, expected, strict=False):
                 found = workspace.FetchBlob(op.output[at])
-                if not isinstance(wanted, np.ndarray):
-                    wanted = np.array(wanted)
                 message = f"Output {op.output[at]} is not matching the reference"
-                if wanted.dtype.kind in "OSU":
+                if np.asarray(found).dtype.kind in "OS":
                     np.testing.assert_array_equal(found, wanted, err_msg=message)
                 else:
-                    np.testing.assert_allclose(
-                        found, wanted, atol=atol, rtol=threshold, err_msg=message, strict=False
-                    )
-                    self.assertEqual(np.shape(found), wanted.shape, message)
+                    np.testing.assert_allclose(found, wanted, atol=atol, rtol=threshold, err_msg=message)
+                outputs.append(found)
             if ensure_outputs_are_inferred:
                 _check_inferred(op, inputs)
             if grad_reference is not None:
-                assert output_to_grad is not None, "output_to_grad says which output is differentiated"
-                self._check_gradients(op, inputs, expected, output_to_grad, grad_reference, threshold, atol)
-        return expected
+                assert output_to_grad is not None, "If grad_reference is set, output_to_grad has to be set"
+                with core.DeviceScope(device_option):
+                    self._assertGradReferenceChecks(
+                        op, inputs, expected, output_to_grad, grad_reference, threshold
+                    )
+        return outputs
 
-    def _check_gradients(
+    def _assertGradReferenceChecks(
         self,
         op: OperatorDef,
         inputs: Sequence[Any],
-        outputs: Sequence[Any],
+        ref_outputs: Sequence[Any],
         output_to_grad: str,
         grad_reference: Callable[..., Any],
-        threshold: float,
-        atol: float,
+        threshold: float = 1e-4,
     ) -> None:
+        """The gradients of the operator that has just run agree with those of a Python function."""
         name = f"{output_to_grad}_grad"
         operators, gradients = core.GradientRegistry.GetBackwardPass([op], {output_to_grad: name})
         output = workspace.FetchBlob(output_to_grad)
-        expected = grad_reference(output, outputs, inputs)
+        expected = grad_reference(output, ref_outputs, inputs)
         workspace.FeedBlob(name, output)
         workspace.RunOperatorsOnce(operators)
         self.assertEqual(len(expected), len(inputs))
-        for blob, wanted in zip(op.input, expected, strict=True):
+        for blob, wanted in zip(op.input, expected, strict=False):
             gradient = gradients.get(blob)
             if gradient is None:
                 self.assertIsNone(wanted, f"{blob} has no gradient")
@@ -435,7 +486,7 @@ class HypothesisTestCase(TestCase):
             np.testing.assert_allclose(
                 workspace.FetchBlob(gradient),
                 wanted,
-                atol=atol,
+                atol=threshold,
                 rtol=threshold,
                 err_msg=f"Gradient {gradient} (x) is not matching the reference (y)",
             )
@@ -461,7 +512,7 @@ class HypothesisTestCase(TestCase):
             as_kwargs: See ``validator``.
             init_net: A net that runs before.
         """
-        op.device_option.CopyFrom(device_option)
+        op = _on_device(op, device_option)
         if as_kwargs:
             assert len({*op.input, *op.output}) == len(op.input) + len(op.output), "no operators in place"
         with temp_workspace():
@@ -471,9 +522,8 @@ class HypothesisTestCase(TestCase):
             workspace.RunOperatorOnce(op)
             outputs = [workspace.FetchBlob(name) for name in op.output]
             if as_kwargs:
-                validator(
-                    **dict(zip(op.input, inputs, strict=True)), **dict(zip(op.output, outputs, strict=True))
-                )
+                given = dict(zip(op.input, inputs, strict=False))
+                validator(**given, **dict(zip(op.output, outputs, strict=True)))
             else:
                 validator(inputs=inputs, outputs=outputs)
 
@@ -487,7 +537,7 @@ class HypothesisTestCase(TestCase):
         regexp: str | None = None,
     ) -> None:
         """Running an operator raises."""
-        op.device_option.CopyFrom(device_option)
+        op = _on_device(op, device_option)
         with temp_workspace():
             _feed(op, inputs, device_option, input_device_options)
             if regexp is None:

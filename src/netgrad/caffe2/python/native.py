@@ -52,6 +52,10 @@ class C:
     Blob = Blob
     Tensor = Tensor
     Mode = OpenMode
+    is_asan: bool
+    has_cuda_support: bool
+    has_gpu_support: bool
+    has_hip_support: bool
 
     @staticmethod
     def create_db(db_type: str, name: str, mode: OpenMode) -> Database:

@@ -11,6 +11,7 @@ from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.lowering.net import title
 from netgrad.caffe2.makers.types import is_operator, near_types
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
+from netgrad.caffe2.running.observers import Observer
 from netgrad.caffe2.running.parts import Part, partition
 from netgrad.caffe2.running.turns import check_stopped, turn
 
@@ -25,6 +26,7 @@ class CreatedNet:
         definition: The net's message.
         parts: Its operators in parts.
         failed_at: The index of the operator at which its last run has failed, if that is known.
+        observers: What is told of each run.
     """
 
     def __init__(self, definition: NetDef, workspace: Workspace) -> None:
@@ -38,6 +40,7 @@ class CreatedNet:
         self.definition = NetDef()
         self.definition.CopyFrom(definition)
         self.failed_at: int | None = None
+        self.observers: list[Observer] = []
         self._workspace = workspace
         _check_declared(self.definition)
         operators = [_on_device(op, self.definition) for op in self.definition.op]
@@ -50,6 +53,8 @@ class CreatedNet:
     def run(self) -> bool:
         """Run it once; True, or an error."""
         self.failed_at = None
+        for observer in self.observers:
+            observer.start()
         before = 0
         for part in self.parts:
             check_stopped()
@@ -60,6 +65,8 @@ class CreatedNet:
                     self.failed_at = _place(part, before, error)
                     raise
             before += len(part.definitions)
+        for observer in self.observers:
+            observer.stop()
         return True
 
     def benchmark(self, warmup: int, iterations: int, per_operator: bool) -> list[float]:

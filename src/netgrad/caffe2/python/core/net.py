@@ -23,6 +23,9 @@ from netgrad.caffe2.python.core.operators import CreateOperator
 from netgrad.caffe2.python.core.python_operators import token_of
 from netgrad.caffe2.python.core.remap import RemapFunction
 from netgrad.caffe2.python.core.tracebacks import remember
+from netgrad.caffe2.python.native import workspaces
+from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.running.observers import Observer, make_observer
 
 
 class Net(NetRecords):
@@ -405,6 +408,31 @@ class Net(NetRecords):
                 op.arg.add(name="seed", i=own)
             else:
                 op.device_option.random_seed = own
+
+    def AddObserver(self, observer_type: str) -> Observer:
+        """Watch the runs of this net, which was created in the current workspace.
+
+        Raises:
+            RunError: It was not created there, or there are no observers of that type.
+        """
+        created = workspaces.current().net(self.Name())
+        created.observers.append(make_observer(observer_type, created))
+        return created.observers[-1]
+
+    def RemoveObserver(self, observer: Observer) -> None:
+        """Watch the net's runs no more.
+
+        Raises:
+            RunError: It was not created, or the observer is none of it.
+        """
+        observers = workspaces.current().net(self.Name()).observers
+        if observer not in observers:
+            raise RunError(f"net {self.Name()} has no such observer")
+        observers.remove(observer)
+
+    def NumObservers(self) -> int:
+        """How many observers the net has."""
+        return len(workspaces.current().net(self.Name()).observers)
 
     def add_attribute(self, name: str, obj: Any) -> None:
         """Note ``obj`` under a name."""

@@ -46,3 +46,26 @@ def GetDeviceProperties(deviceid: int) -> dict[str, Any]:
         RunError: Always, since there is none.
     """
     raise RunError(f"there is no graphics device {deviceid}: nets run on the processor")
+
+
+def GetGPUMemoryInfo(*args: Any) -> None:
+    """Nothing: there is no graphics device."""
+
+
+is_asan = False
+"""Whether the native code checks its memory: there is none."""
+
+
+def IsNUMAEnabled() -> bool:
+    """Whether memory lies at one of several nodes: nets run where the system puts them."""
+    return False
+
+
+def GetNumNUMANodes() -> int:
+    """How many nodes of memory nets can name: one."""
+    return 1
+
+
+def GetBlobNUMANode(name: Any) -> int:
+    """The node of memory that a blob lies at: 0."""
+    return 0

@@ -227,6 +227,10 @@ def BenchmarkNetOnce(
         current().delete_net(StringifyNetName(name))
 
 
+def ClearGlobalNetObserver() -> None:
+    """Nothing: nets have observers of their own only."""
+
+
 def InferShapesAndTypes(
     nets: Iterable[Any],
     blob_dimensions: Mapping[Any, Any] | None = None,
