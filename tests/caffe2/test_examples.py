@@ -34,6 +34,12 @@ def test_a_sparse_model_learns_its_table() -> None:
     assert float(losses[-1]) < 0.1
 
 
+def test_a_recurrent_net_learns_a_text_and_writes_it() -> None:
+    printed = _run("char_rnn.py", "6")
+    assert float(re.findall(r"loss (\S+)", printed)[-1]) < 0.3
+    assert "written: Beautiful is better than " in printed
+
+
 def test_a_pretrained_pair_predicts(tmp_path: Path) -> None:
     found = re.search(r"sum: (\S+)", _run("pretrained.py", folder=tmp_path))
     assert found
