@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from netgrad.caffe2.python import gru_cell, rnn_cell, workspace
+from netgrad.caffe2.python.model_helper import ModelHelper
 from netgrad.caffe2.python.rnn.rnn_cell_test_util import _prepare_rnn
 
 STEPS, BATCH, SIZE = 5, 3, 4
@@ -256,3 +257,118 @@ def test_gradients_are_central_differences(name: str) -> None:
         built.values[blob] = value
         slope = (objective[0] - objective[1]) / 2e-5
         assert np.isclose((gradient * direction).sum(), slope, rtol=near, atol=near), blob
+
+
+class Decay(rnn_cell.RNNCell):
+    """A cell of one's own: s' = s / 2 + x."""
+
+    def apply_override(self, model: Any, input_t: Any, seq_lengths: Any, states: Any, timestep: Any) -> Any:
+        return (model.net.Add([model.net.Scale(states[0], "half", scale=0.5), input_t], "s"),)
+
+    def get_state_names_override(self) -> list[str]:
+        return ["s"]
+
+    def get_output_dim(self) -> int:
+        return SIZE
+
+
+def decayed(x: Array, s: Array) -> Array:
+    found = []
+    for row in x:
+        s = s / 2 + row
+        found.append(s)
+    return np.array(found)
+
+
+def fed(*blobs: str) -> list[Array]:
+    """Random values of a sequence, or of states."""
+    rng = np.random.default_rng(4)
+    values = [rng.normal(size=(STEPS if blob == "x" else 1, BATCH, SIZE)) for blob in blobs]
+    for blob, value in zip(blobs, values, strict=True):
+        workspace.FeedBlob(blob, value)
+    return values
+
+
+def test_a_cell_of_ones_own() -> None:
+    model = ModelHelper(name="outer")
+    x, s0 = fed("x", "s0")
+    output, states = Decay(name="decay").apply_over_sequence(model, "x", initial_states=["s0"])
+    gradients = model.net.AddGradientOperators([output])
+    workspace.RunNetOnce(model.net)
+    assert [str(state) for state in states] == ["decay/s_all", "decay/s_last"]
+    np.testing.assert_allclose(workspace.FetchBlob(output), decayed(x, s0[0]))
+    weight = [sum(0.5**k for k in range(STEPS - t)) for t in range(STEPS)]
+    expected = np.reshape(weight, (-1, 1, 1)) * np.ones_like(x)
+    np.testing.assert_allclose(workspace.FetchBlob(gradients["x"]), expected)
+
+    single = ModelHelper(name="single")
+    output, _ = Decay(name="decay").apply(single, "row", None, ["s0"], None)
+    workspace.FeedBlob("row", x[:1])
+    workspace.RunNetOnce(single.net)
+    np.testing.assert_allclose(workspace.FetchBlob(output), decayed(x[:1], s0[0]))
+
+    with pytest.raises(Exception, match="either initial states or an initializer"):
+        Decay(name="decay").apply_over_sequence(model, "x")
+
+
+@pytest.mark.parametrize("residual", [[], [1], [1, 2], [2]])
+def test_residual_layers(residual: list[int]) -> None:
+    """A layer's input is added to its output, whether the layer is the last one or not."""
+    model = ModelHelper(name="outer")
+    x, *initial = fed("x", "a", "b", "c")
+    cells = [Decay(name=f"cell_{k}") for k in range(3)]
+    cell = rnn_cell.MultiRNNCell(cells, residual_output_layers=residual, name="deep")
+    output, states = cell.apply_over_sequence(
+        model, "x", initial_states=["a", "b", "c"], outputs_with_grads=[0, 2, 4]
+    )
+    gradients = model.net.AddGradientOperators([output])
+    workspace.RunNetOnce(model.net)
+
+    def formula(x: Array) -> tuple[Array, Array]:
+        for layer in range(3):
+            new = decayed(x, initial[layer][0])
+            last, x = new, new + x if layer in residual else new
+        return x, last
+
+    expected, last = formula(x)
+    np.testing.assert_allclose(workspace.FetchBlob(output), expected)
+    np.testing.assert_allclose(workspace.FetchBlob(states[4]), last)
+    # the net is linear in x
+    direction = np.random.default_rng(5).normal(size=x.shape)
+    slope = (formula(x + direction)[0] - expected).sum()
+    np.testing.assert_allclose((workspace.FetchBlob(gradients["x"]) * direction).sum(), slope)
+
+
+@pytest.mark.parametrize("is_test", [0, 1])
+def test_dropout_of_the_output_leaves_the_states(is_test: int) -> None:
+    model = ModelHelper(name="outer")
+    x, s0 = fed("x", "s0")
+    cell = rnn_cell.DropoutCell(Decay(name="decay"), dropout_ratio=0.5, is_test=is_test, name="dropped")
+    output, states = cell.apply_over_sequence(model, "x", initial_states=["s0"])
+    workspace.RunNetOnce(model.net)
+    expected = decayed(x, s0[0])
+    np.testing.assert_allclose(workspace.FetchBlob(states[0]), expected)
+    found = workspace.FetchBlob(output)
+    if is_test:
+        np.testing.assert_allclose(found, expected)
+    else:
+        assert 0 < (found == 0).sum() < found.size
+        np.testing.assert_allclose(found[found != 0], 2 * expected[found != 0])
+
+
+def test_parameters_are_initialized_from_their_parts() -> None:
+    """Four gates in a row: of input, forgetting and output, and the candidate."""
+    model = ModelHelper(name="outer")
+    model.net.AddExternalInput("x")
+    *_, params = rnn_cell.LSTM(model, "x", None, None, SIZE, 2, scope="lstm", return_params=True)
+    assert params["input"] == {"weights": "lstm/i2h_w", "biases": "lstm/i2h_b"}
+    workspace.RunNetOnce(model.param_init_net)
+    names = rnn_cell.GetLSTMParamNames()
+    assert names["weights"] == ["input_gate_w", "forget_gate_w", "output_gate_w", "cell_w"]
+    values = {name: np.full((2, SIZE), k) for k, name in enumerate(names["weights"])}
+    values.update((name, np.full(2, k)) for k, name in enumerate(names["biases"]))
+    rnn_cell.InitFromLSTMParams(params, {"input": values})
+    np.testing.assert_array_equal(
+        workspace.FetchBlob("lstm/i2h_w"), np.repeat(np.arange(4), 2)[:, None] * np.ones(SIZE)
+    )
+    np.testing.assert_array_equal(workspace.FetchBlob("lstm/i2h_b"), np.repeat(np.arange(4), 2))
