@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netgrad.caffe2.python import core, workspace
+from netgrad.caffe2.python import core, schema, workspace
 from netgrad.caffe2.python.checkpoint import (
     CheckpointManager,
     Job,
@@ -22,7 +22,10 @@ from netgrad.caffe2.python.checkpoint import (
     epoch_limiter,
     get_ckpt_filename,
 )
+from netgrad.caffe2.python.dataio import ReaderWithLimit
+from netgrad.caffe2.python.dataset import Dataset
 from netgrad.caffe2.python.net_builder import ops
+from netgrad.caffe2.python.pipeline import pipe
 from netgrad.caffe2.python.session import LocalSession
 from netgrad.caffe2.python.task import Cluster, Node, Task, TaskGroup, WorkspaceType
 
@@ -153,6 +156,32 @@ def test_checkpoints_are_taken_elsewhere(tmp_path: Path) -> None:
         assert (tmp_path / f"{node}.copy").read_bytes() == last
     with pytest.raises(NotImplementedError, match="doesn't say how checkpoints are uploaded"):
         UploadTaskGroupBuilder().build(1, manager)
+
+
+def test_places_in_data_sets_are_kept(tmp_path: Path) -> None:
+    """Epochs of three rows of a data set; what they add up to is the same from each checkpoint on."""
+    rows = np.arange(10)
+    expected = [100 + int(rows[: 3 * epoch].sum()) for epoch in range(1, 5)]
+    with Cluster():
+        with Job() as job, Node("trainer_0"):
+            with job.init_group, Task():
+                content = schema.ConstRecord(ops, schema.Struct(("val", rows)))
+                reader = Dataset(content, name="rows").reader(ops)
+                total = ops.Const([100])
+            limited = ReaderWithLimit(reader, num_iter=3)
+            pipe(limited, processor=lambda record: ops.Add([total, record.val()], [total]) and None)
+            job.add_stop_condition(limited.data_finished())
+        job.compile(LocalSession)
+        own = workspace.C.Workspace()
+        assert JobRunner(job, CheckpointManager(str(tmp_path), "n", "minidb")).train(LocalSession(own)) == 4
+        assert len(own.blobs) == 17  # as in the original
+        assert _total(LocalSession(own), total) == expected[-1]
+        for epoch in range(1, 5):
+            session, manager = _session(), CheckpointManager(str(tmp_path), "n", "minidb")
+            assert JobRunner(job, manager, resume_from_epoch=epoch).train(session) == max(4, epoch + 1)
+            assert _total(session, total) == expected[-1]
+            session.run(manager.load(epoch))
+            assert _total(session, total) == expected[epoch - 1]
 
 
 class _Handler:

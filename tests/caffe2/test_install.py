@@ -21,6 +21,9 @@ net.AddGradientOperators(["loss"])
 assert again is core
 assert isinstance(net.Proto(), caffe2_pb2.NetDef)
 assert utils.MakeArgument("a", 1).i == 1
+from caffe2.proto import predictor_consts_pb2
+from caffe2.python.predictor_constants import predictor_constants
+assert predictor_consts_pb2.PredictorConsts() == predictor_constants
 print(sys.argv[1], [op.type for op in net.Proto().op])
 try:
     Something()

@@ -12,9 +12,10 @@ import pytest
 from netgrad import caffe2
 from netgrad.caffe2.caffe2_pb2 import CPU, MetaNetDef, NetDef, PlanDef
 from netgrad.caffe2.python import brew, core, model_helper, workspace
-from netgrad.caffe2.python.predictor import mobile_exporter, predictor_constants, serde
+from netgrad.caffe2.python.predictor import mobile_exporter, serde
 from netgrad.caffe2.python.predictor import predictor_exporter as exporter
 from netgrad.caffe2.python.predictor import predictor_py_utils as utils
+from netgrad.caffe2.python.predictor_constants import predictor_constants
 
 
 def _model() -> Any:

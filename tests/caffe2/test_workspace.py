@@ -386,3 +386,18 @@ def test_devices_and_operators() -> None:
     assert workspace.StringifyProto("text") == b"text"
     with pytest.raises(ValueError, match="Proto"):
         workspace.StringifyProto(3)
+
+
+@pytest.mark.parametrize("value", [np.arange(6.0).reshape(2, 3), b"text", np.array([b"a", b""], object)])
+def test_blobs_as_bytes(value: Any) -> None:
+    own = workspace.C.Workspace()
+    own.create_blob("x").feed(value)
+    own.create_blob("y").deserialize(own.blobs["x"].serialize("x"))
+    np.testing.assert_array_equal(own.blobs["y"].fetch(), value)
+    with pytest.raises(RuntimeError, match="blob empty can't be serialized: it holds NoneType"):
+        own.create_blob("empty").serialize("empty")
+
+
+def test_a_name_is_no_net() -> None:
+    with pytest.raises(TypeError, match="a NetDef is needed, not str"):
+        workspace.C.Workspace().create_net("net")

@@ -21,14 +21,15 @@ _PYTHON = "caffe2.python"
 _OURS = "netgrad.caffe2.python"
 _MESSAGES = "netgrad.caffe2.caffe2_pb2"
 
-# Modules of the original's schema, all of whose messages are in one of netgrad.
-_SCHEMAS = (
-    "caffe2.proto.caffe2_pb2",
-    "caffe2.proto.caffe2_legacy_pb2",
-    "caffe2.proto.metanet_pb2",
-    "caffe2.proto.prof_dag_pb2",
-    "caffe2.proto.hsm_pb2",
-)
+# Modules of the original's schema, and what in netgrad holds what they hold.
+_SCHEMAS = {
+    "caffe2.proto.caffe2_pb2": _MESSAGES,
+    "caffe2.proto.caffe2_legacy_pb2": _MESSAGES,
+    "caffe2.proto.metanet_pb2": _MESSAGES,
+    "caffe2.proto.prof_dag_pb2": _MESSAGES,
+    "caffe2.proto.hsm_pb2": _MESSAGES,
+    "caffe2.proto.predictor_consts_pb2": f"{_OURS}.predictor_constants",
+}
 
 
 class _MissingType(type):
@@ -76,7 +77,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         if spec.name in _SCHEMAS:
-            return importlib.import_module(_MESSAGES)
+            return importlib.import_module(_SCHEMAS[spec.name])
         if spec.name == _PYTHON or spec.name.startswith(f"{_PYTHON}."):
             ours = _OURS + spec.name.removeprefix(_PYTHON)
             if _exists(ours):

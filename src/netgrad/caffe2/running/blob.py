@@ -8,11 +8,12 @@ import numpy as np
 import onnx_ir
 from onnxruntime import OrtValue
 
-from netgrad.caffe2.caffe2_pb2 import TensorProto
+from netgrad.caffe2.blobs import from_records
+from netgrad.caffe2.caffe2_pb2 import BlobProto, TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.stored import Stored
-from netgrad.caffe2.tensors import to_array
+from netgrad.caffe2.tensors import to_array, to_message
 from netgrad.runtime.values import copy_from_value
 
 Array = np.ndarray[Any, Any]
@@ -99,6 +100,27 @@ class Blob:
         """What is said of a value that is no tensor and no text."""
         kind = "nullptr (uninitialized)" if self.value is None else type(self.value).__name__
         return f"{name}, a C++ native class of type {kind}.".encode()
+
+    def serialize(self, name: str) -> bytes:
+        """The content as a ``BlobProto`` of this name.
+
+        Raises:
+            RunError: It has no form as a message, as a queue.
+        """
+        if isinstance(self.value, bytes):
+            message = BlobProto(name=name, type="std::string", content=self.value)
+        elif isinstance(self.value, Stored):
+            message = self.value.to_message(name)
+        elif self.is_tensor():
+            message = BlobProto(name=name, type="Tensor", tensor=to_message(as_array(self.value), name))
+        else:
+            raise RunError(f"blob {name} can't be serialized: it holds {type(self.value).__name__}")
+        return bytes(message.SerializeToString())
+
+    def deserialize(self, serialized: bytes) -> None:
+        """Write what `serialize` has given."""
+        (content,) = from_records([("", serialized)]).values()
+        self.feed(content)
 
     def is_tensor(self) -> bool:
         """Whether it holds a tensor."""

@@ -28,3 +28,14 @@ class UnknownBlobError(RunError, KeyError):
     """
 
     __str__ = RunError.__str__
+
+
+class WrongKindError(RunError, TypeError):
+    """A net, an operator or a plan is needed, and something else was given.
+
+    Cause: a name where the object or its message is meant.
+
+    Example: ``workspace.C.Workspace().create_net("train")``.
+
+    What to do: pass the object, its message, or the bytes of that.
+    """

@@ -8,7 +8,7 @@ from typing import Any
 from netgrad.caffe2.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.running.blob import Blob
-from netgrad.caffe2.running.errors import RunError, UnknownBlobError
+from netgrad.caffe2.running.errors import RunError, UnknownBlobError, WrongKindError
 from netgrad.caffe2.running.net import CreatedNet, operators_net
 from netgrad.core.errors import nearest
 
@@ -189,11 +189,11 @@ def message_of(thing: Any, kind: Any) -> Any:
     """The message of an object with ``Proto()``, of serialized bytes, or itself.
 
     Raises:
-        RunError: It is of another kind.
+        WrongKindError: It is of another kind.
     """
     message = thing.Proto() if hasattr(thing, "Proto") else thing
     if isinstance(message, bytes):
         return kind.FromString(message)
     if not isinstance(message, kind):
-        raise RunError(f"a {kind.__name__} is needed, not {type(thing).__name__}")
+        raise WrongKindError(f"a {kind.__name__} is needed, not {type(thing).__name__}")
     return message

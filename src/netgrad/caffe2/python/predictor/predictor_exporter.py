@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from netgrad.caffe2.caffe2_pb2 import CPU, DeviceOption, MetaNetDef, NetDef, PlanDef
 from netgrad.caffe2.python import core, scope, workspace
-from netgrad.caffe2.python.predictor import predictor_constants, serde
 from netgrad.caffe2.python.predictor import predictor_py_utils as utils
+from netgrad.caffe2.python.predictor import serde
+from netgrad.caffe2.python.predictor_constants import predictor_constants
 from netgrad.caffe2.running.workspace import Workspace
 
 

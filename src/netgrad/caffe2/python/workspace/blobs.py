@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from netgrad.caffe2.blobs import from_records
-from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.errors import RunError
-from netgrad.caffe2.stored import Stored
-from netgrad.caffe2.tensors import to_message
 
 _TEXT_SIZE = 32  # what the original counts for a text besides its characters
 
@@ -92,23 +86,12 @@ def SerializeBlob(name: Any) -> bytes:
         UnknownBlobError: There is no such blob.
         RunError: It holds what has no form as a message, such as a queue.
     """
-    name = _name(name)
-    value = current().needed(name).value
-    if isinstance(value, bytes):
-        return BlobProto(name=name, type="std::string", content=value).SerializeToString()
-    if isinstance(value, Stored):
-        return value.to_message(name).SerializeToString()
-    if not is_tensor(value) and not is_text(value):
-        raise RunError(f"blob {name} can't be serialized: it holds {type(value).__name__}")
-    tensor = to_message(np.asarray(as_array(value)), name)
-    return BlobProto(name=name, type="Tensor", tensor=tensor).SerializeToString()
+    return current().needed(_name(name)).serialize(_name(name))
 
 
 def DeserializeBlob(name: Any, serialized: bytes) -> None:
     """Write what `SerializeBlob` has given to a blob."""
-    name = _name(name)
-    (content,) = from_records([(name, serialized)]).values()
-    current().feed_blob(name, content)
+    current().create_blob(_name(name)).deserialize(serialized)
 
 
 def _name(name: Any) -> str:
