@@ -202,8 +202,8 @@ def test_errors_name_the_operator() -> None:
     workspace.FeedBlob("w", np.ones((4, 5), np.float32))
     with pytest.raises(RuntimeError, match=r"MatMul\(x, w\) -> \(y\)"):
         workspace.RunOperatorOnce(core.CreateOperator("MatMul", ["x", "w"], "y"))
-    with pytest.raises(RuntimeError, match=r"VideoInput\(x\) -> \(y\).*no lowering"):
-        workspace.RunOperatorOnce(core.CreateOperator("VideoInput", "x", "y"))
+    with pytest.raises(RuntimeError, match=r"Allreduce\(x\) -> \(y\).*no lowering"):
+        workspace.RunOperatorOnce(core.CreateOperator("Allreduce", "x", "y"))
     workspace.FeedBlob("texts", np.array([b"a"]))
     with pytest.raises(RuntimeError, match="computes with numbers, and reads 'texts'"):
         workspace.RunOperatorOnce(core.CreateOperator("Relu", "texts", "y"))
