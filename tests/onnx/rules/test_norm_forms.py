@@ -65,10 +65,7 @@ def test_mean_variance_normalization_has_default_axes() -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ("y = LayerNormalization<axis = 1>(x, s, s)", "the rank of 'x' is unknown"),
-        ("y = BatchNormalization(x, s, s, s, s)", "the rank of 'x' is unknown"),
-        ("y = InstanceNormalization(x, s, s)", "the rank of 'x' is unknown"),
-        ("y = ReduceProd(x)", "the rank of 'x' is unknown"),
+        ("y = ReduceProd(x, shape)", "the rank of 'x' is unknown"),
         ("y = LpNormalization<p = 3>(x)", "p is 3"),
     ],
 )
@@ -85,6 +82,10 @@ def test_an_unknown_reduction_is_refused(loss: str) -> None:
         netgrad.grad(model, wrt="x", of="y")
 
 
+_FED = {"u": 24, "s": 4, "c": 3, "p": 3, "w": (3, 4), "m": (4, 2), "mm": (2, 1, 5, 3), "v": 3}
+"""Float inputs of the model below and their shapes."""
+
+
 @pytest.mark.parametrize(
     "node",
     [
@@ -96,23 +97,51 @@ def test_an_unknown_reduction_is_refused(loss: str) -> None:
         "ReduceSum<keepdims = 0>(x, a)",
         "ReduceLogSumExp(x)",
         "LayerNormalization(x, s, s)",
+        "LayerNormalization<axis = 1>(x, w, s)",
+        "RMSNormalization<axis = 1>(x, w)",
         "LpNormalization(x)",
+        "BatchNormalization(x, c, c, c, p)",
+        "BatchNormalization<training_mode = 1>(x, c, c, c, p)",
+        "InstanceNormalization(x, c, c)",
+        "GroupNormalization<num_groups = 3>(x, c, c)",
+        "GlobalAveragePool(x)",
+        "GlobalMaxPool(x)",
+        "ReduceProd<keepdims = 0>(x)",
+        "ReduceProd<keepdims = 0>(x, k)",
+        "ReduceProd(x, kk)",
+        "MatMul(x, m)",
+        "MatMul(mm, x)",
+        "MatMul(x, s)",
+        "MatMul(v, x)",
+        "MatMul(x, xt)",
+        "Gather<axis = 1>(x, i)",
+        "Gather<axis = -1>(x, j)",
+        "Gather(x, f)",
+        "Tile(x, r)",
+        "Tile(x, rr)",
+        "Compress<axis = 1>(x, t)",
+        "Compress<axis = -1>(x, t)",
     ],
 )
 def test_an_unknown_rank_is_enough(node: str) -> None:
     """The gradient where nothing is known of x is the one where its shape is known."""
     results = []
-    for shape in ("", "[2, 3, 4]"):
-        text = f"""<ir_version: 9, opset_import: ["": 18]>
-            g (float[24] u, int64[3] shape, float[4] s, int64[1] a) => (float z) <float{shape} x> {{
+    read = {"u", *re.findall(r"\w+", node.split("(")[1])}
+    for shape, flipped in (("[]", "[]"), ("[2, 3, 4]", "[2, 4, 3]")):
+        text = f"""<ir_version: 10, opset_import: ["": {23 if "RMS" in node else 18}]>
+            g (float[24] u, int64[axes] shape, int64[axes] turn, float[4] s, int64[1] a, float[3] c, float[3] p, float[3,4] w,
+               int64[2,2] j, int64 i, int64[3] rr, float[4,2] m, float[2,1,5,3] mm, float[3] v) => (float z)
+            <float{shape} x, float{flipped} xt, int64[1] k = {{-2}}, int64[2] kk = {{0, 2}},
+             int64[2] f = {{1, 0}}, int64[3] r = {{2, 1, 3}}, bool[3] t = {{1, 0, 1}}> {{
                 x = Reshape(u, shape)
-                y = {node}
+                xt = Reshape(u, turn)
+                y{", mean, var" if "training" in node else ""} = {node}
                 y2 = Mul(y, y)
                 z = ReduceSum<keepdims = 0>(y2)
             }}"""
         model = onnx.parser.parse_model(text)
         run = on_onnxruntime(
-            ir.to_proto(netgrad.grad(model, wrt=["u", "s"] if "s, s" in node else "u", of="z"))
+            ir.to_proto(netgrad.grad(model, wrt=[name for name in _FED if name in read], of="z"))
         )
         assert run is not None
         rng = np.random.default_rng(0)
@@ -120,7 +149,13 @@ def test_an_unknown_rank_is_enough(node: str) -> None:
             "u": rng.normal(size=24).astype(np.float32),
             "shape": np.array([2, 3, 4]),
             "s": rng.normal(size=4).astype(np.float32),
+            "turn": np.array([2, 4, 3]),
             "a": np.array([1]),
+            **{name: rng.normal(size=dims).astype(np.float32) for name, dims in _FED.items()},
+            "p": rng.uniform(0.5, 2.0, size=3).astype(np.float32),
+            "j": np.array([[0, 3], [-1, 0]]),
+            "i": np.array(-2),
+            "rr": np.array([1, 3, 2]),
         }
         results.append(run(given))
     assert np.abs(results[0]["u_grad"]).max() > 0

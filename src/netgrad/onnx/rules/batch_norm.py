@@ -15,6 +15,7 @@ from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.norm import element_count
 from netgrad.onnx.rules.precision import filled, widened
+from netgrad.onnx.rules.unranked import images
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,21 @@ def batch_normalization(op: RuleContext, *cotangents: Value | None) -> list[Valu
     builder = op.builder
     x = widened(builder, op.input)  # the other inputs may be of other types
     scale, mean, var = (builder.cast(op.required(k), op.floating(x)) for k in (1, 3, 4))
-    rank = op.rank(x)
+    whole, rank = x, x.rank
+    given = [None if dy is None else builder.cast(dy, op.floating(x)) for dy in cotangents]
+    if rank is None:
+        rank, x = 3, images(builder, x)
+        given[0] = None if given[0] is None else images(builder, given[0])
     axes = tuple(axis for axis in range(rank) if axis != 1)
     batch = _Batch(builder, x, scale, mean, var, op.attribute("epsilon"), axes, rank)
-    given = [None if dy is None else builder.cast(dy, op.floating(x)) for dy in cotangents]
     if op.attribute("training_mode"):
-        return _training(op, batch, [*given, None, None][:3])
-    dy = given[0]
-    assert dy is not None, "in inference mode there is one output"
-    return _inference(op, batch, dy)
+        answer = _training(op, batch, [*given, None, None][:3])
+    else:
+        dy = given[0]
+        assert dy is not None, "in inference mode there is one output"
+        answer = _inference(op, batch, dy)
+    dx = answer[0]
+    return [None if dx is None else builder.reshape_like(dx, whole), *answer[1:]]
 
 
 def _inference(op: RuleContext, batch: _Batch, dy: Value) -> list[Value | None]:

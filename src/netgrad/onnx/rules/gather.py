@@ -20,6 +20,7 @@ from netgrad.onnx.rules.placing import (
     scatter_along,
     scatter_flat,
 )
+from netgrad.onnx.rules.unranked import AxisView
 
 
 @rule("Gather", attributes=("axis",), not_differentiable=(1,))
@@ -35,7 +36,11 @@ def gather(op: RuleContext, dy: Value) -> Value:
     256, 512 of them: 0.06 against 0.84), but makes NaN of every row if a single cotangent is infinite.
     """
     b, x, indices = op.builder, op.input, op.required(1)
-    axis = op.attribute("axis") % op.rank(x)
+    if x.rank is None or (indices.rank is None and dy.rank is None):
+        view, count = AxisView(b, x, op.attribute("axis")), elements(b, indices)
+        picked = b.reshape(indices, [-1])
+        return b.reshape_like(scatter_along(b, view.of(dy, count), 1, picked, view.shape()), x)
+    axis = op.attribute("axis") % x.rank
     flat = _one_index_axis(b, dy, x, indices, axis)
     size = x.dim(axis)
     if indices.constant is not None:
@@ -110,7 +115,11 @@ def unique(op: RuleContext, dy: Value, *others: Value | None) -> Value:
     assert first_seen is not None, "needs_outputs=2"
     if axis is None:
         return scatter_flat(b, dy, first_seen, x)
-    axis %= op.rank(x)
+    if x.rank is None:
+        view = AxisView(b, x, axis)
+        seen = view.of(dy, elements(b, first_seen))
+        return b.reshape_like(collect_distinct(b, seen, 1, first_seen, view.size), x)
+    axis %= x.rank
     return collect_distinct(b, dy, axis, first_seen, length(b, x, axis))
 
 

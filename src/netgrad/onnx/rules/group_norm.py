@@ -14,6 +14,7 @@ from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.norm import element_count, reciprocal_deviation
 from netgrad.onnx.rules.precision import widened
+from netgrad.onnx.rules.unranked import images
 
 
 def _standardized(builder: Builder, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value]:
@@ -46,8 +47,12 @@ def instance_normalization(op: RuleContext, dy: Value) -> tuple[Value, Value, Va
 
     dX = scale r (dY - mean dY - xhat mean(dY xhat)), dscale = sum dY xhat, dB = sum dY.
     """
-    builder, rank = op.builder, op.rank(op.input)
+    builder, rank = op.builder, op.input.rank
     x, scale, dy = (widened(builder, value) for value in (op.input, op.required(1), dy))
+    if rank is None:
+        seen, dseen = images(builder, x), images(builder, dy)
+        dx, dscale, dbias = _per_row(builder, seen, dseen, scale, op.attribute("epsilon"), rank=3)
+        return builder.reshape_like(dx, x), dscale, dbias
     return _per_row(builder, x, dy, scale, op.attribute("epsilon"), rank)
 
 
@@ -59,13 +64,16 @@ def group_normalization(op: RuleContext, dy: Value) -> tuple[Value, Value, Value
     (N, groups, rest). From opset 21 on they belong to a channel: with G = scale dY,
     dX = r (G - mean G - xhat mean(G xhat)), dscale = sum dY xhat, dB = sum dY.
     """
-    builder, rank = op.builder, op.rank(op.input)
+    builder, rank = op.builder, op.input.rank
     groups, epsilon = int(op.attribute("num_groups")), op.attribute("epsilon")
-    x, scale, dy = (widened(builder, value) for value in (op.input, op.required(1), dy))
+    whole, scale, dy = (widened(builder, value) for value in (op.input, op.required(1), dy))
+    x = whole
+    if rank is None:
+        x, dy, rank = images(builder, x), images(builder, dy), 3
     grouped = _grouped(builder, x, groups)
     if builder.opset < 21:
         dx, dscale, dbias = _per_row(builder, grouped, _grouped(builder, dy, groups), scale, epsilon, rank=3)
-        return builder.reshape_like(dx, x), dscale, dbias
+        return builder.reshape_like(dx, whole), dscale, dbias
     xhat, inverse = _standardized(builder, grouped, [2], epsilon)
     per_channel = builder.unsqueeze(scale, list(range(1, rank - 1)))
     gradient = _grouped(builder, builder.assume_like(dy * per_channel, x), groups)
@@ -74,7 +82,7 @@ def group_normalization(op: RuleContext, dy: Value) -> tuple[Value, Value, Value
     dx = inverse * (gradient - level - xhat * along)
     axes = [0, *range(2, rank)]
     dscale = builder.reduce_sum(dy * builder.reshape_like(xhat, x), axes)
-    return builder.reshape_like(dx, x), dscale, builder.reduce_sum(dy, axes)
+    return builder.reshape_like(dx, whole), dscale, builder.reduce_sum(dy, axes)
 
 
 def _grouped(builder: Builder, x: Value, groups: int) -> Value:

@@ -6,9 +6,11 @@ free, where MatMul would need a Transpose before it.
 
 from __future__ import annotations
 
+from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.unranked import matrices, sizes, transposed
 
 
 @rule("MatMul", broadcasts=True)
@@ -53,9 +55,10 @@ def _by_vector(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]:
 def _by_batch(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]:
     """B has batch axes; those of either operand may be broadcast."""
     build, a, b = op.builder, op.required(0), op.required(1)
-    op.rank(b)
+    if a.rank is None or b.rank is None:
+        return _of_unknown_rank(op, dy)
     da = db = None
-    if op.rank(a) == 1:
+    if a.rank == 1:
         if op.wants(0):
             da = build.squeeze(b @ build.unsqueeze(dy, [-1]), [-1])
         if op.wants(1):
@@ -65,6 +68,24 @@ def _by_batch(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]:
         da = dy @ swap_last_axes(build, b)
     if op.wants(1):
         db = swap_last_axes(build, a) @ dy
+    return da, db
+
+
+def _of_unknown_rank(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]:
+    """Either operand may be a vector, or have batch axes: vectors are made matrices, and dY too."""
+    build, a, b = op.builder, op.required(0), op.required(1)
+    left, left_added = matrices(build, a, row=True)
+    right, right_added = matrices(build, b, row=False)
+    given = build.op("Shape", dy)
+    last = build.ints([2]) - left_added - right_added  # axes of dY that are no batch axes
+    batch = build.op("Slice", given, build.ints([0]), build.op("Shape", given) - last, build.ints([0]))
+    shape = build.concat([batch, sizes(build, left, -2, -1), sizes(build, right, -1)], axis=0)
+    dy = build.op("Reshape", dy, shape, allowzero=1)
+    da = db = None
+    if op.wants(0):
+        da = build.reshape_like(unbroadcast(build, dy @ transposed(build, right), left), a)
+    if op.wants(1):
+        db = build.reshape_like(unbroadcast(build, transposed(build, left) @ dy, right), b)
     return da, db
 
 

@@ -15,10 +15,15 @@ from netgrad.onnx.half import working_type
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.precision import widened
+from netgrad.onnx.rules.unranked import axes_from
 
 
-def element_count(builder: Builder, x: Value, axes: Sequence[int]) -> Value | float:
+def element_count(builder: Builder, x: Value, axes: Sequence[int] | Value) -> Value | float:
     """How many elements of ``x`` lie along ``axes``: a number, or a 0-d value of the type of ``x``."""
+    if isinstance(axes, Value):
+        picked = builder.op("Gather", builder.op("Shape", x), axes, axis=0)
+        assert x.dtype is not None, f"the element type of '{x.name}' is unknown"
+        return builder.cast(builder.op("ReduceProd", picked, keepdims=0), x.dtype)
     sizes = [x.dim(axis) for axis in axes]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) == len(sizes):
@@ -27,7 +32,9 @@ def element_count(builder: Builder, x: Value, axes: Sequence[int]) -> Value | fl
     return builder.cast(builder.size_along(x, axes), x.dtype)
 
 
-def reciprocal_deviation(builder: Builder, square: Value, axes: Sequence[int], epsilon: float) -> Value:
+def reciprocal_deviation(
+    builder: Builder, square: Value, axes: Sequence[int] | Value, epsilon: float
+) -> Value:
     """``(mean of square + epsilon)^(-1/2)`` over ``axes``, which are kept."""
     mean = builder.reduce_mean(square, axes, keepdims=True)
     return builder.op("Reciprocal", builder.op("Sqrt", mean + epsilon))
@@ -36,10 +43,15 @@ def reciprocal_deviation(builder: Builder, square: Value, axes: Sequence[int], e
 # ---- LayerNormalization, RMSNormalization ------------------------------------------------------------
 
 
-def _last_axes(op: RuleContext) -> list[int]:
-    """The normalised axes counted from the end: from attribute ``axis`` to the last one."""
-    first = int(op.attribute("axis"))
-    return list(range(first if first < 0 else first - op.rank(op.input), 0))
+def _last_axes(op: RuleContext) -> list[int] | Value:
+    """The normalised axes counted from the end: from attribute ``axis`` to the last one.
+
+    A run-time tensor of them where they are counted from the front and the rank is unknown.
+    """
+    first, rank = int(op.attribute("axis")), op.input.rank
+    if first >= 0 and rank is None:
+        return axes_from(op.builder, op.input, first)
+    return list(range(first if first < 0 or rank is None else first - rank, 0))
 
 
 def _reads_statistics(op: RuleContext) -> int:
@@ -109,11 +121,11 @@ def layer_normalization(op: RuleContext, *cotangents: Value | None) -> list[Valu
 
 
 def _weighted_means(
-    builder: Builder, x: Value, dy: Value, dy_xhat: Value, scale: Value, axes: Sequence[int]
+    builder: Builder, x: Value, dy: Value, dy_xhat: Value, scale: Value, axes: Sequence[int] | Value
 ) -> tuple[Value, Value]:
     """The means of ``scale dy`` and of ``scale dy xhat`` over the last axes, which are kept."""
     size = x.dim(-1)
-    if len(axes) == 1 and isinstance(size, int) and scale.shape == (size,):
+    if not isinstance(axes, Value) and len(axes) == 1 and isinstance(size, int) and scale.shape == (size,):
         column = builder.unsqueeze(scale / max(size, 1), [1])
         return dy @ column, dy_xhat @ column
     return (

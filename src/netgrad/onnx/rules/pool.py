@@ -15,6 +15,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.precision import widened
+from netgrad.onnx.rules.unranked import axes_from, sizes
 from netgrad.onnx.rules.windows import windows_of
 
 _ATTRIBUTES = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides")
@@ -147,15 +148,18 @@ def global_max_pool(op: RuleContext, dy: Value) -> Value:
     (x,), y = op.comparable()
     assert x is not None, "a pool has an input"
     attained = build.cast(x.equals(y), op.floating(wide))
-    axes = list(range(2, op.rank(op.input)))
+    rank = op.input.rank
+    axes = axes_from(build, x, 2) if rank is None else list(range(2, rank))
     return build.assume_like(attained * (wide / build.reduce_sum(attained, axes, keepdims=True)), op.input)
 
 
 def _spatial_size(op: RuleContext) -> int | Value:
     """How many elements each channel has: a number, or a run-time 0-d int64 tensor."""
     x = op.input
-    sizes = [x.dim(axis) for axis in range(2, op.rank(x))]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) == len(sizes):
+    if x.rank is None:
+        return op.emit("ReduceProd", sizes(op.builder, x, 2), keepdims=0)
+    dims = [x.dim(axis) for axis in range(2, x.rank)]
+    known = [size for size in dims if isinstance(size, int)]
+    if len(known) == len(dims):
         return math.prod(known)
-    return op.builder.size_along(x, range(2, op.rank(x)))
+    return op.builder.size_along(x, range(2, x.rank))

@@ -17,6 +17,7 @@ from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.placing import pad_axes
 from netgrad.onnx.rules.precision import widened
+from netgrad.onnx.rules.unranked import AxisView
 
 _ATTRIBUTES = ("keepdims", "noop_with_empty_axes")
 
@@ -177,12 +178,28 @@ def reduce_prod(op: RuleContext, dy: Value) -> Value:
             others = rest if others is None else others * rest
             product = builder.reduce("ReduceProd", lines, [axis], keepdims=True)
             lines = builder.assume_like(builder.where(reduced, product, lines), op.input)
+    elif op.input.rank is None:
+        return _others_of_unknown_rank(op, axes) * _kept(op, dy)
     else:
-        for axis in range(op.rank(op.input)) if axes is None else axes:
+        for axis in range(op.input.rank) if axes is None else axes:
             rest = _product_of_others(op, lines, axis)
             others = rest if others is None else others * rest
             lines = builder.reduce("ReduceProd", lines, [axis], keepdims=True)
     return _kept(op, dy) if others is None else others * _kept(op, dy)
+
+
+def _others_of_unknown_rank(op: RuleContext, axes: tuple[int, ...] | None) -> Value:
+    """For each element, the product of the others along constant axes, or of all others."""
+    b, lines = op.builder, op.input
+    if axes is None:
+        return b.reshape_like(_product_of_others(op, b.reshape(lines, [-1]), 0), lines)
+    others: Value | None = None
+    for axis in axes:
+        line = _product_of_others(op, AxisView(b, lines, axis).of(lines), 1)
+        rest = b.reshape_like(line, lines)
+        others = rest if others is None else others * rest
+        lines = b.reduce("ReduceProd", lines, [axis], keepdims=True)
+    return b.full_like(op.input, 1.0) if others is None else others
 
 
 def _reduced_flags(op: RuleContext, axes: Value) -> list[Value]:

@@ -118,12 +118,15 @@ def tile(op: RuleContext, dy: Value) -> Value:
     split shape is put together at run time.
     """
     b, x, repeats = op.builder, op.input, op.required(1)
-    rank = op.rank(x)
     constant = repeats.constant
     if constant is None:
         pairs = [b.unsqueeze(repeats, [1]), b.unsqueeze(b.shape_of(x), [1])]
         split = b.reshape(b.concat(pairs, axis=1), [-1])
-        return b.reduce_sum(_split(b, dy, split), list(range(0, 2 * rank, 2)))
+        if x.rank is not None:
+            return b.reduce_sum(_split(b, dy, split), list(range(0, 2 * x.rank, 2)))
+        start, step = (b.constant(np.asarray(number)) for number in (0, 2))
+        every_other = b.op("Range", start, b.op("Size", split), step)
+        return b.reduce_sum(_split(b, dy, split), every_other)
     parts: list[Value] = []
     summed: list[int] = []
     for axis, count in enumerate(constant.tolist()):

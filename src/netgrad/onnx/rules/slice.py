@@ -19,6 +19,7 @@ from netgrad.onnx.rules.placing import (
     pad_axes,
     scatter_flat,
 )
+from netgrad.onnx.rules.unranked import AxisView
 
 # Exporters write the largest integer for "to the end"; no dim can reach this one.
 _BEYOND_ANY_DIM = 1 << 62
@@ -121,6 +122,10 @@ def compress(op: RuleContext, dy: Value) -> Value:
     b, x, condition, axis = op.builder, op.input, op.required(1), op.attribute("axis")
     if axis is None:
         return scatter_flat(b, dy, b.op("Compress", count_up(b, elements(b, x)), condition), x)
-    axis %= op.rank(x)
+    if x.rank is None:
+        view = AxisView(b, x, axis)
+        places = b.op("Compress", count_up(b, view.size), condition, axis=0)
+        return b.reshape_like(collect_distinct(b, view.of(dy, elements(b, places)), 1, places, view.size), x)
+    axis %= x.rank
     places = b.op("Compress", count_up(b, length(b, x, axis)), condition, axis=0)
     return collect_distinct(b, dy, axis, places, length(b, x, axis))
