@@ -17,7 +17,9 @@ def col2im(op: RuleContext, dy: Value) -> tuple[Value, None, None]:
     X is (N, C B, L) with B elements a block and L blocks; element k of block o lies at
     ``o stride + k dilation - pad`` along each axis, and what lies outside of the image is lost.
     """
-    b, rank = op.builder, op.rank(op.output) - 2
+    b, rank = op.builder, op.required(1).dim(0)
+    if not isinstance(rank, int):
+        rank = op.rank(op.output) - 2
     strides = op.attribute("strides") or [1] * rank
     dilations = op.attribute("dilations") or [1] * rank
     pads = op.attribute("pads") or [0] * (2 * rank)

@@ -43,14 +43,16 @@ def dft(op: RuleContext, dy: Value) -> list[Value | None]:
 
 def _axis(op: RuleContext) -> int | Value:
     """The transformed axis, a number where it is known, else a run-time int64 tensor of shape (1,)."""
-    b = op.builder
-    if b.opset < _AXIS_INPUT:
-        return int(op.attribute("axis", 1)) % op.rank(op.input)
-    given = op.optional(2)
-    if given is None:
-        return op.rank(op.input) - 2
-    if given.constant is not None:
-        return int(given.constant.item()) % op.rank(op.input)
+    b, rank = op.builder, op.input.rank
+    given = None if b.opset < _AXIS_INPUT else op.optional(2)
+    if given is None or given.constant is not None:
+        default = int(op.attribute("axis", 1)) if b.opset < _AXIS_INPUT else -2
+        axis = default if given is None or given.constant is None else int(given.constant.item())
+        if rank is None and b.opset < _AXIS_INPUT and axis >= 0:
+            return axis
+        if rank is None and b.opset >= _AXIS_INPUT:
+            return b.ints([axis])
+        return axis % op.rank(op.input)
     return b.reshape(b.cast(given, ir.DataType.INT64), [1])
 
 
@@ -99,11 +101,11 @@ def _half_weights(b: Builder, dy: Value, total: Value, axis: int | Value) -> Val
     number = count_up(b, total / two + one)
     alone = b.op("Or", number.equals(zero), (number * two).equals(total))
     counts = b.cast(b.where(alone, one, two), dy.dtype) / _as_number(b, total, dy.dtype)
-    if isinstance(axis, int):
-        assert dy.rank is not None, "an axis is counted from 0 on where the rank is known"
+    if isinstance(axis, int) and dy.rank is not None:
         return b.reshape(counts, [-1, *[1] * (dy.rank - 1 - axis)])
+    place = b.ints([axis]) if isinstance(axis, int) else axis
     ones = b.op("ConstantOfShape", b.op("Shape", b.op("Shape", dy)), value=ir.tensor(np.array([1])))
-    behind = b.op("ScatterElements", ones, b.op("Mod", axis, b.op("Size", b.op("Shape", dy))), b.ints([-1]))
+    behind = b.op("ScatterElements", ones, b.op("Mod", place, b.op("Size", b.op("Shape", dy))), b.ints([-1]))
     return b.op("Reshape", counts, behind)
 
 

@@ -51,6 +51,9 @@ def grid_sample(op: RuleContext, dy: Value) -> tuple[Value | None, Value | None]
     if mode not in _MODES:
         raise op.refuse(f"its mode is {mode!r}")
     kernel = _MODES[mode]
+    known = next((value.shape for value in (x, grid, dy) if value.shape is not None), ())
+    for value in (x, grid, dy):  # of one rank by the operator's definition
+        b.assume_shape(value, (None,) * len(known) or None)
     pixels = Pixels(x)
     d = op.rank(x) - 2
     sizes = pixels.sizes(b)

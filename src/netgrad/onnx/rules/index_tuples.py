@@ -28,11 +28,15 @@ class RowView:
 
     def matrix(self, b: Builder, x: Value) -> Value:
         """A tensor of the shape of X as the matrix."""
-        return b.op("Reshape", x, joined(b, [self.rows, self.width]), allowzero=1)
+        return self._two_axes(b, x, self.rows)
 
     def entries(self, b: Builder, y: Value) -> Value:
         """A tensor with one c.. per tuple as a matrix with a row per tuple."""
-        return b.op("Reshape", y, joined(b, [self.count, self.width]), allowzero=1)
+        return self._two_axes(b, y, self.count)
+
+    def _two_axes(self, b: Builder, x: Value, rows: Value) -> Value:
+        seen = b.op("Reshape", x, joined(b, [rows, self.width]), allowzero=1)
+        return b.assume_shape(seen, (None, None))
 
 
 def row_view(op: RuleContext, x: Value, indices: Value, entries: Value, batch_dims: int = 0) -> RowView:
@@ -42,9 +46,11 @@ def row_view(op: RuleContext, x: Value, indices: Value, entries: Value, batch_di
     where the shape of the indices does not.
     """
     b = op.builder
-    rank, width = op.rank(x), indices.dim(-1)
-    if not isinstance(width, int):
+    rank, width = x.rank, indices.dim(-1)
+    if rank is not None and not isinstance(width, int) and None not in (indices.rank, entries.rank):
         width = op.rank(indices) - 1 + rank - batch_dims - op.rank(entries)
+    if rank is None or not isinstance(width, int) or (batch_dims and indices.rank is None):
+        return _at_run_time(b, x, indices, batch_dims)
     last = batch_dims + width
     numbers = indices
     if batch_dims or width > 1:
@@ -53,6 +59,33 @@ def row_view(op: RuleContext, x: Value, indices: Value, entries: Value, batch_di
         numbers,
         product(b, x, 0, last),
         product(b, x, last, rank),
+        elements(b, numbers),
+    )
+
+
+def _at_run_time(b: Builder, x: Value, indices: Value, batch_dims: int) -> RowView:
+    """The same where neither ranks nor the length of the tuples need be known."""
+    shape, places = b.op("Shape", x), b.op("Shape", indices)
+    first, zero = b.ints([batch_dims]), b.ints([0])
+    width = b.op("Slice", places, b.ints([-1]), b.ints([2**62]))
+    last = first + width
+    digits = b.op("Slice", shape, first, last, zero)
+    # The weight of a digit is the product of the sizes behind its own.
+    order = count_up(b, width)
+    behind = b.unsqueeze(order, [1]) < b.unsqueeze(order, [0])
+    weights = b.op("ReduceProd", b.where(behind, digits, 1), b.ints([1]), keepdims=0)
+    numbers = b.reduce_sum(b.op("Mod", indices, digits) * weights, [-1])
+    if batch_dims:
+        batch = b.op("Slice", shape, zero, first, zero)
+        count = b.op("ReduceProd", batch, keepdims=1)
+        rest = b.op("Shape", places) - b.ints([1 + batch_dims])
+        column = b.concat([batch, b.op("Expand", b.ints([1]), rest)], axis=0)
+        each = b.op("ReduceProd", digits, keepdims=1)
+        numbers = numbers + b.op("Reshape", count_up(b, count) * each, column, allowzero=1)
+    return RowView(
+        b.reshape(numbers, [-1]),
+        b.op("ReduceProd", b.op("Slice", shape, zero, last, zero), keepdims=1),
+        b.op("ReduceProd", b.op("Slice", shape, last, b.ints([2**62]), zero), keepdims=1),
         elements(b, numbers),
     )
 

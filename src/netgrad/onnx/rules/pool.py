@@ -55,7 +55,7 @@ def max_pool(op: RuleContext, dy: Value, *_: Value | None) -> Value:
     if not op.attribute("storage_order"):
         return build.reshape_like(flat, x)
     # The places count the first spatial axis fastest, as if the spatial axes stood in reverse order.
-    order = [0, 1, *range(op.rank(x) - 1, 1, -1)]
+    order = [0, 1, *range(len(op.attribute("kernel_shape")) + 1, 1, -1)]
     reverse = (
         build.ints([static[axis] for axis in order])
         if static is not None

@@ -47,7 +47,11 @@ def along_axis(op: RuleContext, scale: Value, x: Value, axis: int) -> Value:
     """
     if op.rank(scale) != 1:
         return scale
-    shape = [1] * op.rank(x)
+    if x.rank is None:
+        b = op.builder
+        ones = b.op("Expand", b.ints([1]), b.op("Shape", b.op("Shape", x)))
+        return b.op("Reshape", scale, b.op("ScatterElements", ones, b.ints([axis]), b.ints([-1])))
+    shape = [1] * x.rank
     shape[axis] = -1
     return op.builder.reshape(scale, shape)
 

@@ -40,7 +40,7 @@ def resize(op: RuleContext, dy: Value) -> list[Value | None]:
 
     Source: https://onnx.ai/onnx/operators/onnx__Resize.html.
     """
-    rank = op.rank(op.input)
+    rank = _rank(op)
     axes = [axis % rank for axis in op.attribute("axes") or range(rank)]
     leader = _leader(op, axes)
     factors = _block_factors(op, axes, leader)
@@ -52,6 +52,15 @@ def resize(op: RuleContext, dy: Value) -> list[Value | None]:
         if not _is_identity(op, position, axis, leader):
             dx = _contract(op, dx, position, axes, rank, leader)
     return [dx, *[None] * (len(op.inputs) - 1)]
+
+
+def _rank(op: RuleContext) -> int:
+    """The rank of X, which has as many scales or sizes where they are not for some axes only."""
+    for given in (op.optional(2), op.optional(3)):
+        count = None if given is None else given.dim(0)
+        if op.input.rank is None and isinstance(count, int) and count and not op.attribute("axes"):
+            return count
+    return op.rank(op.input)
 
 
 def _number(values: Value | None, position: int) -> float | None:
@@ -134,7 +143,7 @@ def _block_factors(op: RuleContext, axes: list[int], leader: _Leader | None) -> 
         mode in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
         and nearest in ("round_prefer_ceil", "round_prefer_floor")
     )
-    rank = op.rank(op.input)
+    rank = _rank(op)
     if op.attribute("mode") != "nearest" or op.attribute("antialias") or not aligned or not 3 <= rank <= 5:
         return None
     factors = [1] * rank

@@ -51,7 +51,7 @@ def scatter_elements(op: RuleContext, dy: Value) -> Sequence[Value | None]:
       places; where constant indices repeat one, the update that the runtime lets win gets the gradient.
     - add: dX = dY, dU[i, j] = dY[I[i, j], j].
     - mul: dX = dY times the updates of its place; dU = dY times X and the other updates of its place, with no
-      division by 0.
+      division by 0. Up to the third derivative that holds for any number of zeros at one place.
     - max, min: dX and dU = dY where they are the result.
 
     Kink: of equal maxima or minima at one place each gets the same share of dY.
@@ -183,11 +183,19 @@ def _multiplied(op: RuleContext, step: _Scatter) -> tuple[Value | None, Value | 
         zeros = step.scatter(b.zeros_like(step.x), marks, "add")
         other_zeros = step.gather(zeros) - marks
         du = step.gather(step.dy * product) / factors
-        # A single other 0 is a factor of value 0 and derivative 1: the second derivative is by that update.
+        # Other zeros are factors of value 0, by which higher derivatives are: a single one is the sum s of
+        # the others; of two, a b = (s^2 - (a^2 + b^2)) / 2. With three, the fourth derivative would count.
         nothing = b.where(is_zero, step.updates, 0.0)
-        factor = step.gather(step.scatter(b.zeros_like(step.x), nothing, "add")) - nothing
-        du = b.where(other_zeros > 1.5, 0.0, b.where(other_zeros > 0.5, du * factor, du))
+        single = _sum_of_others(step, nothing)
+        pair = (single * single - _sum_of_others(step, nothing * nothing)) * 0.5
+        several = b.where(other_zeros > 2.5, 0.0, du * pair)
+        du = b.where(other_zeros > 1.5, several, b.where(other_zeros > 0.5, du * single, du))
     return dx, du
+
+
+def _sum_of_others(step: _Scatter, terms: Value) -> Value:
+    """For each update, the sum of the terms of the other ones at its place."""
+    return step.gather(step.scatter(step.b.zeros_like(step.x), terms, "add")) - terms
 
 
 def _selected(op: RuleContext, step: _Scatter) -> tuple[Value | None, Value | None]:
