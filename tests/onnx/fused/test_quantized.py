@@ -112,3 +112,64 @@ def test_a_pair_is_passed_straight_through_like_that_of_the_standard(axis: str, 
 def test_other_integers_are_refused() -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"QuantizeLinear'.*its input 2 is neither"):
         netgrad.grad(_pair("com.microsoft.", "int16", "", ""), wrt="x", straight_through=True)
+
+
+@pytest.mark.parametrize("zeros", ["one", "each", ""])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_integer_products(dynamic: bool, with_bias: bool, zeros: str) -> None:
+    """Against the kernel, and the gradient of bias and scale against y = s t (A - a) (B - b) + bias."""
+    rng = np.random.default_rng(4)
+    weights = rng.integers(0, 256, (4, 5)).astype(np.uint8)
+    shift = {"one": np.uint8(120), "each": rng.integers(100, 140, 5).astype(np.uint8)}.get(zeros)
+    feeds: dict[str, Any] = {"scale": rng.uniform(0.01, 0.02, 5).astype(np.float32)}
+    if with_bias:
+        feeds["bias"] = rng.normal(size=5).astype(np.float32)
+    if dynamic:
+        feeds["a"] = rng.normal(size=(2, 3, 4)).astype(np.float32)
+        names = ["a", "weights", "scale", "shift" if zeros else "", "bias" if with_bias else ""]
+    else:
+        feeds |= {"a": rng.integers(0, 256, (2, 3, 4)).astype(np.uint8), "unit": np.float32(0.03)}
+        names = [
+            "a",
+            "weights",
+            "unit",
+            "scale",
+            "zero",
+            "shift" if zeros else "",
+            "bias" if with_bias else "",
+        ]
+    while not names[-1]:
+        names.pop()
+    constants = {"weights": weights, "zero": np.uint8(90), **({} if shift is None else {"shift": shift})}
+    kind = "DynamicQuantizeMatMul" if dynamic else "MatMulIntegerToFloat"
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in feeds.items()
+    ]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(kind, names, ["y"], "node", domain="com.microsoft")],
+        "g",
+        inputs,
+        [onnx.helper.make_tensor_value_info("y", 1, [2, 3, 5])],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    want = netgrad.run(model, feeds)["y"]
+    wrt = ["scale", *(["bias"] if with_bias else [])]
+    cotangent = rng.normal(size=want.shape).astype(np.float32)
+    gradient = netgrad.grad(model, wrt=wrt, of="y", cotangent="input")
+    got = netgrad.run(gradient, {**feeds, "y_grad": cotangent})
+    np.testing.assert_allclose(got["y"], want, rtol=1e-5, atol=1e-6)
+    plain = (want - feeds.get("bias", np.float32(0))) / feeds["scale"]
+    np.testing.assert_allclose(got["scale_grad"], (plain * cotangent).sum((0, 1)), rtol=1e-4)
+    if with_bias:
+        np.testing.assert_allclose(got["bias_grad"], cotangent.sum((0, 1)), rtol=1e-5)
+    if dynamic:
+        passed = netgrad.grad(model, wrt="a", of="y", cotangent="input", straight_through=True)
+        exact = (weights - (0.0 if shift is None else shift.astype(float))) * feeds["scale"]
+        found = netgrad.run(passed, {**feeds, "y_grad": cotangent})["a_grad"]
+        np.testing.assert_allclose(found, cotangent @ exact.T, rtol=1e-4, atol=1e-4)

@@ -410,3 +410,80 @@ def test_check_measures_a_function_of_the_callers() -> None:
     assert netgrad.check(model, {"x": X}, wrt="x", gradients=right).ok
     report = netgrad.check(model, {"x": X}, wrt="x", gradients={"Tanh": "straight-through"})
     assert [culprit.type for culprit in report.culprits] == ["Tanh"]
+
+
+DYNAMIC = """
+q, s, z = DynamicQuantizeLinear (x) m = {product} r = Cast <to = 1> (m) t = Mul (s, ws) y = Mul (r, t)
+"""
+
+
+@pytest.mark.parametrize("zeros", ["z, wz", "z, wzs", "z", ""])
+def test_a_dynamically_quantised_product(zeros: str) -> None:
+    """m = (q - z) (w - wz); the cotangent of q is that of m by (w - wz)^T, that of x has no s any more."""
+    weights = np.array([[3, 130, 255, 0], [7, 120, 1, 9], [200, 100, 50, 25], [128, 127, 126, 0]])
+    offsets = {"z, wz": 128, "z, wzs": np.array([128, 120, 100, 0])}.get(zeros, 0)
+    product = f"MatMulInteger ({', '.join(filter(None, ['q, w', zeros]))})"
+    model = net(
+        DYNAMIC.format(product=product),
+        initializers=f"uint8[4, 4] w = {{{', '.join(map(str, weights.ravel()))}}}, float ws = {{0.01}}, "
+        "uint8 wz = {128}, uint8[4] wzs = {128, 120, 100, 0}",
+    )
+    result = gradients(model, "x")
+    np.testing.assert_allclose(result["x_grad"], DY @ (weights - offsets).T * 0.01, rtol=1e-5)
+
+
+def test_a_product_of_two_quantised_values() -> None:
+    """Of each column of m = p q, every entry counts alike."""
+    body = """
+    shape = Constant <value = int64[2] {4, -1}> () t = Reshape (x, shape) size = Shape (x)
+    q = QuantizeLinear (x, s, z) p = QuantizeLinear (t, s, z)
+    m = MatMulInteger (p, q, z, z) r = Cast <to = 1> (m) n = ReduceSum (r, axes) y = Expand (n, size)
+    """
+    model = net(body, initializers="float s = {0.25}, uint8 z = {100}, int64[1] axes = {0}")
+    result = gradients(model, "x")
+    steps = np.round(X / 0.25)
+    cotangent = np.tile(DY.sum(0), (4, 1))
+    want = steps.reshape(4, 2).T @ cotangent + (cotangent @ steps.T).reshape(2, 4)
+    np.testing.assert_allclose(result["x_grad"], want / 0.25, rtol=1e-5)
+
+
+@pytest.mark.parametrize("zero", ["", "wz"])
+def test_a_dynamically_quantised_convolution(zero: str) -> None:
+    """ConvInteger is linear in q: one step of one element shows its derivative."""
+    options = "<strides = [2, 1], pads = [1, 0, 0, 0]>"
+    inputs = ", ".join(filter(None, ["q", "w", "z" if zero else "", zero]))
+    integers = np.uint8([[[3, 130], [255, 0]], [[7, 120], [1, 9]], [[200, 100], [50, 25]]])
+    initial = (
+        f"uint8[3, 2, 2, 1] w = {{{', '.join(map(str, integers.ravel()))}}}, float ws = {{0.01}}, "
+        "uint8 wz = {128}"
+    )
+    head = '<ir_version: 10, opset_import: ["": 18]>'
+    body = DYNAMIC.format(product=f"ConvInteger {options} ({inputs})")
+    model = parser.parse_model(
+        f"{head} g (float[1, 2, 5, 2] x) => (float[1, 3, 3, 2] y) <{initial}> {{ {body} }}"
+    )
+    plain = parser.parse_model(
+        f"{head} g (uint8[1, 2, 5, 2] q, uint8 z) => (int32[1, 3, 3, 2] m) <{initial}> "
+        f"{{ m = ConvInteger {options} ({inputs}) }}"
+    )
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(1, 2, 5, 2)).astype(np.float32)
+    dy = rng.normal(size=(1, 3, 3, 2)).astype(np.float32)
+    result = gradients(model, "x", x=x, dy=dy)
+    q, z = np.full(x.shape, 100, np.uint8), np.uint8(90)
+    at = netgrad.run(plain, {"q": q, "z": z})["m"]
+    for place in np.ndindex(*q.shape):
+        moved = q.copy()
+        moved[place] += 1
+        slope = netgrad.run(plain, {"q": moved, "z": z})["m"] - at
+        np.testing.assert_allclose(result["x_grad"][place], (slope * dy).sum() * 0.01, rtol=1e-4, atol=1e-5)
+
+
+def test_a_zero_point_for_each_kernel_is_refused() -> None:
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[1, 2, 5] x) => (float[1, 3, 5] y) '
+        "<uint8[3, 2, 1] w = {1, 2, 3, 4, 5, 6}, uint8[3] wz = {1, 2, 3}> {"
+        "q, s, z = DynamicQuantizeLinear (x) m = ConvInteger (q, w, z, wz) y = Cast <to = 1> (m) }"
+    )
+    with pytest.raises(UnsupportedOperatorError, match=r"ConvInteger, node.*'wz' is not a single one"):
+        gradients(model, "x")

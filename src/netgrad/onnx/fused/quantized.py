@@ -77,6 +77,28 @@ def _unpacked(w: Writer, packed: str, bits: int) -> str:
     return w.op("Mod", w.op("Div", each, unit), base)
 
 
+@fused("DynamicQuantizeMatMul", inputs="a b b_scale b_zero bias")
+def dynamic_quantize_mat_mul(w: Writer) -> None:
+    """Y = s b_scale (Q - z) (B - b_zero) + bias, with Q, s and z of DynamicQuantizeLinear of A."""
+    w.ops("DynamicQuantizeLinear", "a", to=("q", "s", "z"))
+    _integer_product(w, "q", "z", w.op("Mul", "s", "b_scale"), zero=3, bias=4)
+
+
+@fused("MatMulIntegerToFloat", inputs="a b a_scale b_scale a_zero b_zero bias")
+def mat_mul_integer_to_float(w: Writer) -> None:
+    """Y = a_scale b_scale (A - a_zero) (B - b_zero) + bias."""
+    _integer_product(w, "a", "a_zero" if w.has(4) else "", w.op("Mul", "a_scale", "b_scale"), zero=5, bias=6)
+
+
+def _integer_product(w: Writer, a: str, a_zero: str, scale: str, *, zero: int, bias: int) -> None:
+    zeros = [a_zero, "b_zero" if w.has(zero) else ""]
+    while zeros and not zeros[-1]:
+        zeros.pop()
+    product = w.cast(w.op("MatMulInteger", a, "b", *zeros), onnx_ir.DataType.FLOAT)
+    scaled = w.op("Mul", product, scale)
+    w.op(*(("Add", scaled, "bias") if w.has(bias) else ("Identity", scaled)), to="y")
+
+
 def _check_bytes(w: Writer, index: int) -> None:
     """Other integers the standard has only from some opset on."""
     if w.known_dtype(index) not in (onnx_ir.DataType.INT8, onnx_ir.DataType.UINT8):

@@ -19,7 +19,7 @@ from netgrad.onnx.rules.singular import (
     singularities,
     without_spurious_nan,
 )
-from netgrad.onnx.rules.straight_through import DEQUANTIZE, stand_ins, takes_stand_in
+from netgrad.onnx.rules.straight_through import of_stand_ins, stand_ins, takes_stand_in
 from netgrad.onnx.rules.user import user_declarations
 from netgrad.onnx.sequences import cast
 from netgrad.onnx.versions import too_new
@@ -67,9 +67,7 @@ class OnnxRules:
         standing = self._declarations.get((op.domain, op.type))
         if not self._chosen:
             return standing
-        if op.type == "DequantizeLinear" and op.inputs and op.inputs[0] in self._stand_ins:
-            standing = DEQUANTIZE
-        return self._choices.declared(op, standing)
+        return self._choices.declared(op, of_stand_ins(op, self._stand_ins) or standing)
 
     def over(self, operators: Sequence[Operator], types: Mapping[str, TensorInfo]) -> OnnxRules:
         """The same rules for these operators in their order, which is what they need to know for a sweep."""

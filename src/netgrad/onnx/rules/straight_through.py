@@ -22,6 +22,7 @@ from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, Origin, source_of
+from netgrad.onnx.rules.integer_products import PRODUCTS
 from netgrad.onnx.rules.quantize import along_axis, scale_gradient, sum_of_blocks
 from netgrad.onnx.view import FLOATING, Structure, TensorInfo
 
@@ -54,6 +55,8 @@ def takes_stand_in(op: Operator, index: int) -> bool:
         return False
     if op.type == "DequantizeLinear":
         return index == 0
+    if op.type in PRODUCTS:
+        return index < 2
     positions = _MOVED.get(op.type)
     return positions is not None and (not positions or index in positions)
 
@@ -193,6 +196,16 @@ def dequantize_stand_in(op: RuleContext, dy: Value) -> Contributions:
     spread = _spread(op, scale, x, axis, block)
     contributions[0] = dy * op.builder.cast(spread, op.floating(dy))
     return contributions
+
+
+def of_stand_ins(op: Operator, known: Mapping[str, TensorInfo]) -> Declaration | None:
+    """What is declared of an operator because an input stands for real numbers, or None."""
+    declared = DEQUANTIZE if op.type == "DequantizeLinear" else PRODUCTS.get(op.type)
+    if op.domain or declared is None:
+        return None
+    return (
+        declared if any(name in known and takes_stand_in(op, k) for k, name in enumerate(op.inputs)) else None
+    )
 
 
 DEQUANTIZE = Declaration(
