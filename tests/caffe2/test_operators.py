@@ -20,9 +20,10 @@ from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
 from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.other_cases import OTHERS
+from tests.caffe2.patch_cases import PATCHES
 from tests.caffe2.segment_cases import SEGMENTS
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE]
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE, *PATCHES]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

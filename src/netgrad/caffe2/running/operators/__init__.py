@@ -6,6 +6,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     counters,
     databases,
     datasets,
+    features,
     histograms,
     indexes,
     maps,
