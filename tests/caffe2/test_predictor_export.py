@@ -118,6 +118,10 @@ def test_several_models_have_keys_of_their_own() -> None:
     )
 
 
+def test_keys_of_a_name() -> None:
+    assert exporter.get_predictor_exporter_helper("m").predict_net_name() == "PREDICT_NET_TYPE_m"
+
+
 def test_shapes_come_from_the_workspace() -> None:
     meta = _meta(_model(), shapes={"data": (2, 5)})
     with pytest.raises(Exception, match="y not in workspace but needed for shape"):
@@ -161,7 +165,7 @@ def test_the_message_of_a_model() -> None:
     with pytest.raises(AssertionError, match="no blobs other"):
         utils.ReplaceBlobs(described, "other", [])
     utils.AddPlan(described, "plan", PlanDef(name="p"))
-    assert utils.GetPlan(described, "plan").name == "p"
+    assert utils.GetPlan(described, "plan").name == utils.GetPlanOriginal(described, "plan").name == "p"
     assert utils.GetNet(described, "plan") is None
     described.applicationSpecificInfo.add(key="who", value="me")
     assert utils.GetApplicationSpecificInfo(described, "who") == "me"

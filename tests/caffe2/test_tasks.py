@@ -50,10 +50,10 @@ def test_clusters_know_their_nodes() -> None:
         with Node("a", memory=3):
             Task()
         Task(node="b")
-        with Node("a", memory=4):
+        with Node("a", memory=4, cores=2):
             Task()
     assert cluster.nodes() == ["a", "b"]
-    assert cluster.node_kwargs() == {"a": {"memory": 3}, "b": {}}
+    assert cluster.node_kwargs() == {"a": {"memory": 3, "cores": 2}, "b": {}}
 
 
 def test_names_in_a_group() -> None:
@@ -241,6 +241,11 @@ def test_what_sessions_run() -> None:
         session.run(step)
     with pytest.raises(AssertionError, match="already closed"), session:
         pass
+
+
+def test_a_session_needs_something_to_run() -> None:
+    with pytest.raises(AssertionError, match="there is nothing to run"):
+        LocalSession().run(None)
 
 
 def test_sessions_have_a_workspace() -> None:

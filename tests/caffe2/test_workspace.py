@@ -398,6 +398,12 @@ def test_blobs_as_bytes(value: Any) -> None:
         own.create_blob("empty").serialize("empty")
 
 
+def test_a_guard_of_an_object_changes_nothing() -> None:
+    with workspace.WorkspaceGuard(workspace.C.Workspace()):
+        workspace.FeedBlob("x", np.zeros(1))
+    assert workspace.HasBlob("x")
+
+
 def test_a_name_is_no_net() -> None:
     with pytest.raises(TypeError, match="a NetDef is needed, not str"):
         workspace.C.Workspace().create_net("net")

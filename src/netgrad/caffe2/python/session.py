@@ -75,6 +75,7 @@ class Session:
             RunError: It can't run.
         """
         assert self.is_open(), "Session is closed."
+        assert runnable is not None, "there is nothing to run: the session got None"
         self._run_compiled(self.compile(runnable, workspace_type, setup_net_list).obj)
 
     def close(self) -> None:

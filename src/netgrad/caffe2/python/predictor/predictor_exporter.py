@@ -119,6 +119,11 @@ class PredictorExportMeta(_Meta):
         return utils.get_comp_name(predictor_constants.TRAIN_PLAN_TYPE, self.name)
 
 
+def get_predictor_exporter_helper(submodelNetName: str) -> PredictorExportMeta:
+    """A description of no model, which only says the keys for one of that name."""
+    return PredictorExportMeta(core.Net(submodelNetName), [], [], [], name=submodelNetName)
+
+
 def _global_init_net(predictor_export_meta: PredictorExportMeta) -> NetDef:
     """The net that loads the parameters from the reader of the database."""
     net = core.Net("global-init")

@@ -70,9 +70,15 @@ def GetNet(meta_net_def: MetaNetDef, key: str) -> Any:
     return _value_of(meta_net_def.nets, key)
 
 
+GetNetOriginal = GetNet
+
+
 def GetPlan(meta_net_def: MetaNetDef, key: str) -> Any:
     """The plan of a key, or None."""
     return _value_of(meta_net_def.plans, key)
+
+
+GetPlanOriginal = GetPlan
 
 
 def GetApplicationSpecificInfo(meta_net_def: MetaNetDef, key: str) -> Any:

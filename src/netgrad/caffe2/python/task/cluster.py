@@ -14,8 +14,8 @@ class Cluster(DefaultManaged):
         self._node_kwargs: dict[str, dict[str, Any]] = {}
 
     def add_node(self, node: Node) -> None:
-        """Note a node; a known one is left as it is."""
-        self._node_kwargs.setdefault(str(node), node.kwargs())
+        """Note a node; of a known one what is said more."""
+        self._node_kwargs[str(node)] = {**node.kwargs(), **self._node_kwargs.get(str(node), {})}
 
     def nodes(self) -> list[str]:
         """The names of the nodes, in the order of their first use."""

@@ -61,8 +61,11 @@ def RootFolder() -> str:
 
 
 @contextlib.contextmanager
-def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
-    """Another workspace, created if need be, inside the block."""
+def WorkspaceGuard(workspace_name: str | Workspace) -> Iterator[None]:
+    """Another workspace, created if need be, inside the block; one that is given as an object has no name."""
+    if isinstance(workspace_name, Workspace):
+        yield
+        return
     before = CurrentWorkspace()
     SwitchWorkspace(workspace_name, True)
     try:
