@@ -17,8 +17,10 @@ from netgrad.caffe2.running.errors import RunError
 _gate = threading.Condition()  # guards the two that follow
 _line: deque[object] = deque()  # who wants the turn, in order
 _holder: list[int] = []  # the thread whose turn it is
-_waiting: set[int] = set()  # threads that have looked in vain since something has changed
-_joining: dict[int, list[threading.Thread]] = {}  # threads that wait for others to end, and for which
+_waiting: set[threading.Thread] = set()  # threads that have looked in vain since something has changed
+_joining: dict[
+    threading.Thread, list[threading.Thread]
+] = {}  # threads that wait for others to end, and for which
 _PAUSE = 0.05  # seconds after which a thread that waits looks whether anybody is left to wake it
 
 
@@ -88,7 +90,7 @@ def current_stops() -> tuple[threading.Event, ...]:
 @contextlib.contextmanager
 def waiting(threads: list[threading.Thread]) -> Iterator[None]:
     """This thread only waits for others to end inside the block."""
-    own = threading.get_ident()
+    own = threading.current_thread()
     _joining[own] = threads
     try:
         yield
@@ -98,12 +100,10 @@ def waiting(threads: list[threading.Thread]) -> Iterator[None]:
 
 def _nobody_else() -> bool:
     """Whether all threads wait for something that another thread would have to do."""
-    there = {
-        thread.ident for thread in threading.enumerate()
-    }  # first: one that ends now wakes who waits for it
-    stuck = set(_waiting)
-    stuck.update(own for own, threads in list(_joining.items()) if any(one.is_alive() for one in threads))
-    return there <= stuck
+    there = set(threading.enumerate())
+    # one that ends is first not there any more, then not alive, and then wakes who waits for it
+    joining = {own for own, threads in list(_joining.items()) if there.intersection(threads)}
+    return there <= _waiting | joining
 
 
 def check_stopped() -> None:
@@ -143,7 +143,7 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
         RunError: There is no other thread that could bring it about.
     """
     end = None if timeout is None else time.monotonic() + timeout
-    own = threading.get_ident()
+    own = threading.current_thread()
     try:
         while not ready():
             check_stopped()
@@ -157,7 +157,7 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
                 _holder.clear()
                 _gate.notify_all()
                 _gate.wait(_PAUSE)
-                _take_turn(own)
+                _take_turn(threading.get_ident())
         return True
     finally:
         _waiting.discard(own)
