@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -228,3 +229,32 @@ def test_instances_run_as_often_as_there_are() -> None:
     inner = core.execution_step("inner", _counting("net", "a"), num_iter=5)
     workspace.RunPlan(core.execution_step("outer", [inner], num_concurrent_instances=4))
     assert workspace.FetchBlob("a") == 20
+
+
+def test_a_step_that_just_ends_is_not_taken_for_stuck() -> None:
+    """Two steps fill a queue and end, it is closed behind them, and a third one has emptied it before."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads change in the middle of everything
+    try:
+        workspace.FeedBlob("x", np.zeros(1))
+        for _ in range(150):
+            init, take, close = core.Net("init"), core.Net("take"), core.Net("close")
+            queue = init.CreateBlobsQueue([], "queue", capacity=4, num_blobs=1)
+            puts = [core.Net("put") for _ in range(2)]
+            for put in puts:
+                put.SafeEnqueueBlobs([queue, "x"], ["x", "full"])
+            _, status = take.SafeDequeueBlobs([queue], ["y", "status"])
+            close.CloseBlobsQueue([queue], [])
+            steps = [core.execution_step("put", put, num_iter=3) for put in puts]
+            fill = core.execution_step("fill", steps, concurrent_substeps=True)
+            both = [
+                core.execution_step("filled", [fill, core.execution_step("close", close)]),
+                core.execution_step("take", take, should_stop_blob=status),
+            ]
+            plan = core.Plan("plan")
+            plan.AddStep(core.execution_step("init", init))
+            plan.AddStep(core.execution_step("both", both, concurrent_substeps=True))
+            workspace.RunPlan(plan)
+            assert workspace.FetchBlob("status")
+    finally:
+        sys.setswitchinterval(interval)
