@@ -399,6 +399,60 @@ def test_both_backward_passes_of_a_saved_net_agree_with_its_slopes(tmp_path: Pat
         np.testing.assert_allclose(by_onnx[f"{name}_grad"], expected, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+def test_gradients_of_weights_are_products_of_the_rows_of_all_steps(tmp_path: Path) -> None:
+    """The backward steps carry nothing but states; and a net with a backward pass converts as well."""
+    loaded, parameters, x = lstm_model(tmp_path)
+    net = core.Net(loaded.predict_net)
+    gradients = net.AddGradientOperators([core.BlobReference("score")])
+    names = [str(gradients[name]) for name in ("lstm/gates_t_w", "lstm/gates_t_b", "x")]
+    model = caffe2.to_onnx(
+        caffe2.SavedModel(net.Proto(), loaded.init_net), {"x": ["T", "N", SIZE]}, outputs=names
+    )
+    scans = [node for node in model.graph.node if node.op_type == "Scan"]
+    counts = [next(a.i for a in node.attribute if a.name == "num_scan_inputs") for node in scans]
+    assert [len(node.input) - count for node, count in zip(scans, counts, strict=True)] == [2, 2]
+    expected = caffe2.gradients(
+        loaded.predict_net, {**parameters, "x": x}, wrt=["lstm/gates_t_w", "lstm/gates_t_b", "x"], of="score"
+    )
+    found = netgrad.run(model, {"x": x})
+    for name, gradient in zip(names, expected.values(), strict=True):
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_the_step_computes_are_not_taken_out_of_it() -> None:
+    """h' = 2 (W h + b) + x: one of the two products is by a copy of the weights that the step makes."""
+    model = ModelHelper(name="outer")
+    sequence, initial = model.net.AddExternalInputs("x", "h0")
+    step = core.Net("step")
+    row, before, weights, bias = step.AddExternalInputs("x_t", "h_prev", "w", "b")
+    product = step.FC([before, step.Copy(weights, "copied"), bias], "product", axis=2)
+    after = step.Sum([product, row, step.FC([before, weights, bias], "second", axis=2)], "h")
+    step.AddExternalOutput(after)
+    every, _ = recurrent.recurrent_net(
+        model.net, step, [(row, sequence)], [(before, initial)], {before: after}, scope="cell"
+    )
+    x, h0 = feed()
+    rng = np.random.default_rng(8)
+    w, b = rng.normal(size=(SIZE, SIZE)), rng.normal(size=SIZE)
+    workspace.FeedBlob("w", w)
+    workspace.FeedBlob("b", b)
+    gradients = model.net.AddGradientOperators([every])
+    workspace.RunNetOnce(model.net)
+
+    def objective(x: Array, h0: Array, w: Array, b: Array) -> Array:
+        h, total = h0[0], 0
+        for row in x:
+            h = 2 * (h @ w.T + b) + row
+            total = total + h.sum()
+        return total
+
+    np.testing.assert_allclose(workspace.FetchBlob(every).sum(), objective(x, h0, w, b))
+    for at, blob in enumerate(("x", "h0", "w", "b")):
+        np.testing.assert_allclose(
+            workspace.FetchBlob(gradients[blob]), slopes(objective, [x, h0, w, b], at), rtol=1e-6, atol=1e-6
+        )
+
+
 def test_a_training_net_is_one_model() -> None:
     """Forward, backward and update of a recurrent net are compiled together."""
     model = ModelHelper(name="trained")

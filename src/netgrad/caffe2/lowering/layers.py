@@ -17,12 +17,23 @@ def _matrix(b: Builder, x: Value, axis: int) -> Value:
     return x if x.rank == 2 and axis == 1 else b.op("Flatten", x, axis=axis)
 
 
+def _ones_in_front(x: Value, axis: int) -> list[int]:
+    """The axes of size 1 without which a matrix is left, as in a step of a recurrent net; else none."""
+    if axis < 2 or x.rank != axis + 1:
+        return []
+    ones = [at for at in range(axis) if x.dim(at) == 1]
+    return ones[: axis - 1] if len(ones) >= axis - 1 else []
+
+
 def _fc(c: Context, b: Builder, x: Value, w: Value, bias: Value | None, *, transposed: bool = False) -> Value:
     """Y = X W^T + b with X as a matrix; Y has the dims of X before the axis, and the rows of W."""
     axis = c.axis(x, c.argument("axis", 1))
     weights = _matrix(b, w, c.axis(w, c.argument("axis_w", 1)))
-    rows = _matrix(b, x, axis)
+    ones = _ones_in_front(x, axis)
+    rows = b.squeeze(x, ones) if ones else _matrix(b, x, axis)
     product = b.op("Gemm", rows, weights, bias, transB=0 if transposed else 1)
+    if ones:
+        return b.unsqueeze(product, ones)
     if axis == 1:
         return product
     front = b.op("Slice", b.shape_of(x), b.ints([0]), b.ints([axis]))

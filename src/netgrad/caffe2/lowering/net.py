@@ -121,8 +121,9 @@ def _node(operator: Operator, name: str) -> onnx.NodeProto:
 
 
 def _graph(body: Body, name: str) -> onnx.GraphProto:
+    """A body as a graph; ONNX Runtime's errors name the node around it, too."""
     return helper.make_graph(
-        [_node(op, f"{name}: {op.type}_{index}") for index, op in enumerate(body.operators)],
+        [_node(op, f"{op.type}_{index}") for index, op in enumerate(body.operators)],
         name,
         [_value_info(value, body.types[value]) for value in body.inputs],
         [_value_info(value, body.types[value]) for value in body.outputs],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.lowering.all_rows import AllRows
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.recurrent_network import as_row
 from netgrad.caffe2.lowering.registry import lowers
@@ -67,7 +68,7 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
     steps = Steps(b, step_count(b, sequence), backwards=True)
     values = _forward_values(c, b, steps, said, given, net)
 
-    before, params = {}, []
+    before = {}
     links = {(link.external, link.offset): link.internal for link in said.backward_links}
     for state, at in zip(said.states, said.initial, strict=True):
         if said.initial_length(state) != 1:
@@ -80,9 +81,14 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
             values[links[f"{state}_grad", 1]] = (
                 arriving if rows is None else arriving + steps.b.unsqueeze(steps.row(rows), [0])
             )
-    for at in said.params:
-        params.append(steps.carried(b.zeros_like(given.inputs[at][1])))
-    run_step(c, steps.b, net, values)
+    wanted = dict(zip(said.params, _param_grads(said, given), strict=True))
+    products = AllRows(net, [(name, given.inputs[at][0]) for at, name in wanted.items()])
+    totals = {
+        at: steps.carried(b.zeros_like(given.inputs[at][1]))
+        for at, name in wanted.items()
+        if name not in products.names
+    }
+    run_step(c, steps.b, net, values, products.hooks(values))
 
     after = []
     for state, arriving in before.items():
@@ -92,15 +98,19 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
             if internal is None
             else as_row(steps.b, _needed(c, values, internal), arriving)
         )
-    for total, name in zip(params, _param_grads(said, given), strict=True):
-        after.append(
-            steps.b.assume_like(total + steps.b.reshape_like(_needed(c, values, name), total), total)
-        )
-    finals, stacks = steps.write(after, [_sequence_gradient(c, steps.b, said, values)])
-    found = [stacks[0], *finals[len(before) :]]
-    for at, gradient in zip(said.initial, finals, strict=False):
-        found.append(_like_initial(c, b, gradient, given.inputs[at][1]))
-    return _added(c, b, found)
+    for at, total in totals.items():
+        gradient = steps.b.reshape_like(_needed(c, values, wanted[at]), total)
+        after.append(steps.b.assume_like(total + gradient, total))
+    of_sequence = _sequence_gradient(c, steps.b, said, values)
+    finals, stacks = steps.write(after, [of_sequence, *products.rows])
+    found = dict(zip(totals, finals[len(before) :], strict=True))
+    by_name = products.written(c, stacks[1:], dict(given.inputs))
+    found.update((at, by_name[name]) for at, name in wanted.items() if name in by_name)
+    initial = [
+        _like_initial(c, b, gradient, given.inputs[at][1])
+        for at, gradient in zip(said.initial, finals, strict=False)
+    ]
+    return _added(c, b, [stacks[0], *(found[at] for at in said.params), *initial])
 
 
 def _forward_values(

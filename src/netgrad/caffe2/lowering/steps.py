@@ -78,12 +78,15 @@ class Steps:
             The carried values after the last step, and the collected ones, with the steps as first axis.
         """
         types = {value.name: value.info.plain for value in (*self._carried, *self._rows)}
-        outputs = []
+        written = {name for op in self.b.operators for name in op.outputs}
+        outputs: list[str] = []
         copies = []
         for at, value in enumerate((*carried, *stacked)):
-            # A graph gives no value twice, and none that it was given.
-            name = f"{self.b.prefix}/given_{at}"
-            copies.append(Operator("Identity", (value.name,), (name,)))
+            name = value.name
+            if name in outputs or name not in written:
+                # A graph gives no value twice, and none that it was given.
+                name = f"{self.b.prefix}/given_{at}"
+                copies.append(Operator("Identity", (value.name,), (name,)))
             outputs.append(name)
             types[name] = self._carried[at].info.plain if at < len(carried) else value.info.plain
         everything = [*self.b.operators, *copies]
