@@ -129,8 +129,10 @@ def test_some_blobs_of_several_nodes(tmp_path: Path) -> None:
             assert [own.fetch_blob(name)[0] for name in names] == [TOTALS[epoch]] * 2
         assert not own.has_blob(str(totals[0]))
         assert not runner.load_blobs_from_checkpoints(names, EPOCHS + 1, LocalSession(own))
-        with pytest.raises(RuntimeError, match="Checkpoint manager is None"):
+        with pytest.raises(ValueError, match="Checkpoint manager is None"):
             JobRunner(job).load_blobs_from_checkpoints(names, 1, LocalSession(own))
+        with pytest.raises(ValueError, match="Checkpoint manager is None"):
+            JobRunner(job).save_checkpoints(1, LocalSession(own))
 
 
 def test_checkpoints_are_taken_elsewhere(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import currentframe
+
 import pytest
 
-from netgrad.caffe2.caffe2_pb2 import CUDA, NetDef
+from netgrad.caffe2.caffe2_pb2 import CUDA, IDEEP, NetDef
 from netgrad.caffe2.python import core
 
 
@@ -157,3 +159,30 @@ def test_makers_of_scripts_come_second() -> None:
     assert [op.type for op in written] == ["ReluGradient", "OfATestGradient"]
     assert not written[1].is_gradient_op
     assert gradients["x"] == "x_grad"
+
+
+def test_operators_named_after_their_place() -> None:
+    net = core.Net("net")
+    net.Relu("x", "y")
+    line = currentframe().f_lineno - 1  # type: ignore[union-attr]
+    net.PopulateProtoWithFileName()
+    assert net.Proto().op[0].name == f"{__file__}:{line}:test_operators_named_after_their_place"
+
+
+def test_what_a_net_remembers_of_its_message() -> None:
+    net = core.Net("net")
+    net.Relu("x", "y")
+    net._CheckLookupTables()
+    net.Proto().op[0].output[0] = "z"
+    net._CheckLookupTables()
+    assert net.BlobIsDefined("z")
+    assert not net.BlobIsDefined("y")
+    net._net.op[0].output[0] = "u"
+    with pytest.raises(AssertionError):
+        net._CheckLookupTables()
+
+
+def test_devices_of_a_net() -> None:
+    net = core.Net("net")
+    net.RunAllOnIDEEP()
+    assert net.Proto().device_option.device_type == IDEEP

@@ -222,7 +222,7 @@ def test_a_failing_operator_is_shown_where_it_was_created(capsys: pytest.Capture
     assert f"operator 1 in network `{net.Name()}`" in shown
     assert shown.rstrip().endswith("in test_a_failing_operator_is_shown_where_it_was_created")
     files = [place[0] for place in workspace.operator_tracebacks[net.Name()][1]]
-    assert files[-1] == __file__
+    assert files[0] == __file__
 
 
 def test_in_place_operators_run_in_order() -> None:

@@ -99,17 +99,25 @@ class JobRunner:
             Whether there are checkpoints of that epoch.
 
         Raises:
-            RuntimeError: The job has no checkpoints.
+            ValueError: The job has no checkpoints.
         """
         if self.checkpoint_manager is None:
-            raise RuntimeError("Checkpoint manager is None")
+            raise ValueError("Checkpoint manager is None")
         loaded: bool = self.checkpoint_manager.load_blobs_locally(
             self.job.nodes_to_checkpoint(), blob_names, epoch, session
         )
+        if loaded:
+            self.checkpoint_manager.report_checkpoint_stats("checkpoint_partial_load")
         return loaded
 
     def save_checkpoints(self, epoch: int, session: Session) -> None:
-        """Save the checkpoint of an epoch. One that can't be written is a warning, and the job goes on."""
+        """Save the checkpoint of an epoch. One that can't be written is a warning, and the job goes on.
+
+        Raises:
+            ValueError: The job has no checkpoints.
+        """
+        if self.checkpoint_manager is None:
+            raise ValueError("Checkpoint manager is None")
         manager = self.checkpoint_manager
         try:
             if not manager.cp_accessible(epoch=None):

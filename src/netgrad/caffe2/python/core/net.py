@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from netgrad.caffe2.caffe2_pb2 import CUDA, MKLDNN, DeviceOption, NetDef, OperatorDef, TensorProto
+from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.makers.types import is_operator, near_types, registered_types
 from netgrad.caffe2.python.core.blob_reference import (
     BlobReference,
@@ -18,17 +16,15 @@ from netgrad.caffe2.python.core.blob_reference import (
 from netgrad.caffe2.python.core.copies import cloned, part_of
 from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
+from netgrad.caffe2.python.core.net_operators import NetOperators
 from netgrad.caffe2.python.core.net_records import NetRecords, blobs_of
+from netgrad.caffe2.python.core.net_settings import NetSettings
 from netgrad.caffe2.python.core.operators import CreateOperator
-from netgrad.caffe2.python.core.python_operators import token_of
 from netgrad.caffe2.python.core.remap import RemapFunction
 from netgrad.caffe2.python.core.tracebacks import remember
-from netgrad.caffe2.python.native import workspaces
-from netgrad.caffe2.running.errors import RunError
-from netgrad.caffe2.running.observers import Observer, make_observer
 
 
-class Net(NetRecords):
+class Net(NetOperators, NetSettings, NetRecords):
     """A `NetDef` that operators are added to: ``net.OpType(inputs, outputs, arguments...)``.
 
     Raw names get the current name scope. What an operator reads and nothing in the net has written becomes an
@@ -110,6 +106,16 @@ class Net(NetRecords):
         if not self.BlobIsDefined(blob_name):
             raise KeyError(f"net {self.Name()} doesn't define blob {blob_name}")
         return BlobReference(blob_name, self)
+
+    def _CheckLookupTables(self) -> None:
+        """Check that what is remembered of the message agrees with it.
+
+        Raises:
+            AssertionError: It doesn't: the message was changed in other ways than by `Proto`.
+        """
+        self._look_up()
+        assert self._written == {name for op in self._net.op for name in op.output}
+        assert self._external == set(self._net.external_input)
 
     def _look_up(self) -> None:
         if self._written is None:
@@ -313,134 +319,6 @@ class Net(NetRecords):
                 added.device_option.CopyFrom(device_option)
         self._written = None
         return self
-
-    # ---- further operators -------------------------------------------------------------------------
-
-    def Const(self, array: Any, blob_out: Any = None, dtype: Any = None) -> Any:
-        """A fill with the given values.
-
-        A scalar bool becomes a ``ConstantFill``; integers, texts and bools the fill of their type; everything
-        else a fill of float32.
-        """
-        if isinstance(array, bool):
-            return self.ConstantFill([], blob_out or 1, dtype=TensorProto.BOOL, value=array)
-        values = np.array(array) if dtype is None else np.array(array, dtype=dtype)
-        kinds = {"i4": "GivenTensorIntFill", "i8": "GivenTensorInt64Fill", "b1": "GivenTensorBoolFill"}
-        fill = kinds.get(values.dtype.str[1:], "GivenTensorFill")
-        if values.dtype.kind in "SUO":
-            fill = "GivenTensorStringFill"
-        listed = [value.item() if isinstance(value, np.generic) else value for value in values.flat]
-        if fill == "GivenTensorFill":
-            listed = [float(value) for value in listed]
-        return getattr(self, fill)([], blob_out or 1, shape=list(values.shape), values=listed)
-
-    def Python(
-        self,
-        f: Any,
-        grad_f: Any = None,
-        python_func_type: Any = None,
-        pass_workspace: bool = False,
-        grad_output_indices: Sequence[int] | None = None,
-        grad_input_indices: Sequence[int] | None = None,
-    ) -> Callable[..., Any]:
-        """A function that adds operators which call a function of the script.
-
-        Args:
-            f: The function, see `netgrad.caffe2.python.core.python_operators.token_of`.
-            grad_f: What computes input gradients.
-            python_func_type: A class with ``forward`` and ``backward`` in their place.
-            pass_workspace: Whether they get the workspace behind their arguments.
-            grad_output_indices: The outputs whose gradients ``grad_f`` gets; None for all.
-            grad_input_indices: The inputs whose gradients it writes; None for all.
-
-        Returns:
-            A function of inputs and outputs like those of other operators.
-        """
-        token = token_of(f, grad_f, python_func_type, pass_workspace, per_operator=True)
-
-        def add(*args: Any, **kwargs: Any) -> Any:
-            own = {
-                "token": token,
-                "grad_output_indices": grad_output_indices,
-                "grad_input_indices": grad_input_indices,
-            }
-            return self._create_and_add("Python", *args, **{**own, **kwargs})
-
-        return add
-
-    def LogInfo(self, *msg_or_blobs: Any) -> None:
-        """Print texts and blobs when the net runs."""
-        for one in msg_or_blobs:
-            blob = one
-            if not isinstance(one, BlobReference):
-                blob = self.GivenTensorStringFill([], self.NextName("log"), shape=[], values=[one])
-            self.Print(blob, [])
-
-    def DeduplicateGradientSlices(self, g: GradientSlice, aggregator: str = "sum") -> GradientSlice:
-        """Add operators that aggregate the rows of equal indices; returns a slice without repeated ones."""
-        kinds = {"sum": "UnsortedSegmentSum", "mean": "UnsortedSegmentMean"}
-        assert aggregator in kinds, f"an aggregator is one of {', '.join(kinds)}, not {aggregator!r}"
-        assert isinstance(g, GradientSlice), f"a gradient slice, not {g!r}"
-        unique, remapping = self.Unique([g.indices], 2, engine="SparseHash")
-        values = getattr(self, kinds[aggregator])([g.values, remapping], 1)
-        return GradientSlice(unique, values)
-
-    # ---- the whole net -----------------------------------------------------------------------------
-
-    def RunAllOnGPU(self, gpu_id: int = 0, use_cudnn: bool = False) -> None:
-        """Set the net's device; with ``use_cudnn`` also the engine of each operator that it has."""
-        self._net.device_option.CopyFrom(DeviceOption(device_type=CUDA, device_id=gpu_id))
-        if use_cudnn:
-            for op in self._net.op:
-                op.engine = "CUDNN"
-
-    def RunAllOnMKL(self) -> None:
-        """Set the net's device."""
-        self._net.device_option.CopyFrom(DeviceOption(device_type=MKLDNN))
-
-    def set_rand_seed(
-        self, seed: int = 100, sequence_seed: bool = True, seed_on_op_def: bool = False
-    ) -> None:
-        """Seed the operators, one by one or all alike: in their device options or an argument ``seed``."""
-        for count, op in enumerate(self._net.op):
-            own = seed + count if sequence_seed else seed
-            if seed_on_op_def:
-                op.arg.add(name="seed", i=own)
-            else:
-                op.device_option.random_seed = own
-
-    def AddObserver(self, observer_type: str) -> Observer:
-        """Watch the runs of this net, which was created in the current workspace.
-
-        Raises:
-            RunError: It was not created there, or there are no observers of that type.
-        """
-        created = workspaces.current().net(self.Name())
-        created.observers.append(make_observer(observer_type, created))
-        return created.observers[-1]
-
-    def RemoveObserver(self, observer: Observer) -> None:
-        """Watch the net's runs no more.
-
-        Raises:
-            RunError: It was not created, or the observer is none of it.
-        """
-        observers = workspaces.current().net(self.Name()).observers
-        if observer not in observers:
-            raise RunError(f"net {self.Name()} has no such observer")
-        observers.remove(observer)
-
-    def NumObservers(self) -> int:
-        """How many observers the net has."""
-        return len(workspaces.current().net(self.Name()).observers)
-
-    def add_attribute(self, name: str, obj: Any) -> None:
-        """Note ``obj`` under a name."""
-        self._attributes.setdefault(name, []).append(obj)
-
-    def get_attributes(self, name: str) -> list[Any]:
-        """What was noted under a name."""
-        return self._attributes.get(name, [])
 
 
 def _flat(blobs: Sequence[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ Place = tuple[str, int, str]
 """File, line and function of a call."""
 
 operator_tracebacks: defaultdict[str, dict[int, list[Place]]] = defaultdict(dict)
-"""By net and index of the operator: the calls of the script, the outermost first."""
+"""By net and index of the operator: the calls of the script, the innermost first."""
 
 
 def remember(net: str, index: int) -> None:
@@ -26,7 +26,7 @@ def remember(net: str, index: int) -> None:
         if not code.co_filename.startswith(_OURS):
             places.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back  # type: ignore[assignment]
-    operator_tracebacks[net][index] = places[::-1]
+    operator_tracebacks[net][index] = places
 
 
 def show(net: str, index: int, file: TextIO) -> None:
@@ -39,5 +39,5 @@ def show(net: str, index: int, file: TextIO) -> None:
         "(most recent call last):",
         file=file,
     )
-    for name, line, function in places:
+    for name, line, function in reversed(places):
         print(f'  File "{name}", line {line}, in {function}', file=file)
