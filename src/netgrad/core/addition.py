@@ -82,7 +82,11 @@ class Adder:
         base = base or (wishes[own[0]] if own else f"{self._versions.blobs[value]}_grad")
         # The first own term keeps its name, so that the sum can take its place.
         for k, ref in enumerate(own if self._unique_names else own[1:]):
-            tape.rename(ref, f"_{wishes[ref]}_autosplit_{k}")
+            wish = f"_{wishes[ref]}_autosplit_{k}"
+            if ref in tape.earlier:
+                tape.rename(ref, wish)
+            else:  # what `rename` does, without a call
+                wishes[ref] = wish
         device, same = None, True  # the usual case, without a call
         if tape.devices or not self._no_devices:
             device, same = self._common_device(refs, value)

@@ -111,7 +111,7 @@ def with_occurrences(op: Operator) -> Operator:
 
     So that a rule that makes names from input names makes different ones for different positions.
     """
-    if len(op.inputs) < 2 or len(set(op.inputs)) == len(op.inputs):
+    if len(set(op.inputs)) == len(op.inputs):
         return op
     first = {blob: k for k, blob in reversed(list(enumerate(op.inputs)))}
     names = [
@@ -258,8 +258,9 @@ class RuleRegistry:
         """Ask the rule of ``op``."""
         rule = self._entries[op.domain, op.type].rule
         assert rule is not None, f"{op.type} has a rule, or all its inputs are blocked"
-        inputs = op.inputs
-        result: RuleResult = rule(op if len(set(inputs)) == len(inputs) else with_occurrences(op), grads)
+        if len(op.inputs) > 1:
+            op = with_occurrences(op)
+        result: RuleResult = rule(op, grads)
         return result
 
     def rule(self, op: Operator, grads: Sequence[Gradient | None]) -> RuleResult:

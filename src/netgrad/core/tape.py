@@ -90,6 +90,7 @@ class Tape:
         places: Cell to the cell whose name it takes over if that is free: an earlier step of the same rule,
             or the first operand of a sum.
         devices: Cell to the device that it lies on, where one was said.
+        earlier: Cell to the one that its rule stored before under the same local name.
         reader: The forward operator that the sweep is at, for messages.
     """
 
@@ -106,7 +107,7 @@ class Tape:
         self._versions = versions
         self._keep = keep
         self.devices: dict[int, Any] = {}
-        self._earlier: dict[int, int] = {}  # what a rule stored before under the same local name
+        self.earlier: dict[int, int] = {}
 
     # ---- cells --------------------------------------------------------------------------------------
 
@@ -127,8 +128,8 @@ class Tape:
     def rename(self, cell: int, wish: str) -> None:
         """Wish another name for a cell, and for what its rule stored under the same local name before."""
         self.wishes[cell] = wish
-        while cell in self._earlier:
-            cell = self._earlier[cell]
+        while cell in self.earlier:
+            cell = self.earlier[cell]
             self.wishes[cell] = wish
 
     def reference(self, ref: Ref) -> Reference:
@@ -230,7 +231,7 @@ class Tape:
                 if name.__class__ is Reference:
                     key, name = name.ref, str(name)
                 if key in local:
-                    self._earlier[cell] = self.places[cell] = local[key]
+                    self.earlier[cell] = self.places[cell] = local[key]
                 if key != "":
                     local[key] = cell
                 wishes.append(without_occurrence(name) if "⟨" in name else name)
