@@ -166,6 +166,45 @@ def test_a_shared_model_has_the_parameters_of_the_first_device() -> None:
     assert not workspace.HasBlob("cpu_1/y_w")
     found = {str(blob) for blob in data_parallel_model.GetCheckpointParams(model)}
     assert {"cpu_0/y_w", "cpu_0/y_b", "optimizer_iteration"} <= found
+    tested = ModelHelper("tested", init_params=False)
+    data_parallel_model.Parallelize_CPU(tested, _no_input, _forward, devices=[0, 1], shared_model=True)
+    data_parallel_model.RunInitNet(tested)
+    data_parallel_model.RunNet(tested, 1)
+    weight, bias = workspace.FetchBlob("cpu_0/y_w"), workspace.FetchBlob("cpu_0/y_b")
+    expected = DATA[12:] @ weight.T + bias
+    np.testing.assert_allclose(workspace.FetchBlob("cpu_1/y"), expected, rtol=1e-4, atol=1e-6)
+
+
+def _with_factor(model: Any, loss_scale: float) -> list[Any]:
+    brew.fc(model, "x", "h", 3, 1, weight_init=("ConstantFill", {"value": 0.1}))
+    model.net.Mul(["h", core.BlobReference("factor")], "y", broadcast=1)
+    model.net.SquaredL2Distance(["y", "target"], "distance")
+    loss = model.net.AveragedLoss("distance", "loss")
+    return [model.net.Scale(loss, "scaled_loss", scale=loss_scale)]
+
+
+@pytest.mark.parametrize("shared_model", [False, True])
+def test_a_parameter_of_no_device_is_updated_once(shared_model: bool) -> None:
+    found: list[tuple[Array, Array]] = []
+    for devices in ([0], [0, 1, 2]):
+        workspace.ResetWorkspace()
+        model = ModelHelper("with_factor")
+        model.AddParameter(model.param_init_net.ConstantFill([], "factor", shape=[1], value=2.0))
+        data_parallel_model.Parallelize_CPU(
+            model,
+            _no_input,
+            _with_factor,
+            optimizer_builder_fun=_momentum,
+            devices=devices,
+            shared_model=shared_model,
+        )
+        _feed(model, {"x": DATA, "target": TARGET})
+        data_parallel_model.RunInitNet(model)
+        data_parallel_model.RunNet(model, RUNS)
+        found.append((workspace.FetchBlob("factor"), workspace.FetchBlob("cpu_0/h_w")))
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_allclose(three, one, rtol=1e-4, atol=1e-5)
+    assert abs(found[0][0][0] - 2) > 0.01
 
 
 # ---- sparse gradients --------------------------------------------------------------------------------
@@ -216,6 +255,19 @@ def _normalized(model: Any, loss_scale: float) -> list[Any]:
     model.net.Sqr("bn", "squares")
     model.net.Mul(["squares", "images"], "products")
     return [model.net.SumElements("products", "loss")]
+
+
+def test_a_model_that_only_runs_combines_moments_of_batches() -> None:
+    model = CNNModelHelper()
+    data_parallel_model.Parallelize_CPU(
+        model, _no_input, _normalized, devices=[0, 1], combine_spatial_bn=True
+    )
+    _feed(model, {"images": IMAGES})
+    data_parallel_model.RunInitNet(model)
+    data_parallel_model.RunNet(model, 1)
+    mean, var = IMAGES.mean((0, 2, 3), keepdims=True), IMAGES.var((0, 2, 3), keepdims=True)
+    expected = (IMAGES - mean) / np.sqrt(var + 1e-3)
+    np.testing.assert_allclose(workspace.FetchBlob("cpu_1/bn"), expected[4:], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("cpu_device", [True, False])
@@ -532,7 +584,6 @@ def _outside(model: Any, loss_scale: float) -> list[Any]:
             AssertionError,
             "used again",
         ),
-        (_parallel(optimizer_builder_fun=None, combine_spatial_bn=True), AssertionError, "train model"),
     ],
 )
 def test_refusals(call: Callable[[], None], error: type[Exception], text: str) -> None:

@@ -48,6 +48,27 @@ def test_a_script_runs_unmodified(tmp_path: Path) -> None:
     assert second == "netgrad does not have caffe2.python.no_such_module.Something"
 
 
+MODULES = """
+import sys
+import caffe2.python.predictor.predictor_exporter
+
+ours = [module for name, module in sys.modules.items() if name.startswith("netgrad.caffe2.python")]
+stand_ins = [
+    f"{module.__name__}.{name}"
+    for module in ours
+    for name, value in vars(module).items()
+    if type(value).__name__ == "_MissingType"
+]
+print(len(ours) > 50, stand_ins)
+"""
+
+
+def test_modules_have_each_other_and_no_stand_ins(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(MODULES)
+    done = _run(str(tmp_path / "script.py"))
+    assert done.stdout == "True []\n", done.stderr
+
+
 @pytest.mark.parametrize(("arguments", "status"), [((), 2), (("--help",), 0), (("no_such_file.py",), 2)])
 def test_the_command_itself(arguments: tuple[str, ...], status: int) -> None:
     done = _run(*arguments)

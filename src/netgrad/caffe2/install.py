@@ -121,8 +121,11 @@ def install() -> None:
         raise RuntimeError("another package 'caffe2' has been imported already")
     package = importlib.import_module(_OURS)
     # All at once: `from caffe2.python import core` takes what the package has, and asks no finder.
+    modules = []
     for found in pkgutil.walk_packages(package.__path__, f"{_OURS}."):
         with contextlib.suppress(ImportError):  # some need packages that are not installed
-            module = importlib.import_module(found.name)
-            _with_stand_ins(module, _PYTHON + found.name.removeprefix(_OURS))
+            modules.append(importlib.import_module(found.name))
+    # Stand-ins come last: where a module imports another one from its package, the package has to ask for it.
+    for module in modules:
+        _with_stand_ins(module, _PYTHON + module.__name__.removeprefix(_OURS))
     sys.meta_path.insert(0, _Finder())

@@ -22,7 +22,7 @@ def combine_batch_normalizations(model: Any) -> None:
     """
     expanded: list[OperatorDef] = []
     for turn in _turns(model):
-        if turn[0].type == "SpatialBN" and len(turn[0].output) > 1:
+        if _of_batch(turn[0]):
             expanded += _forward(model, turn)
         elif turn[0].type == "SpatialBNGradient":
             expanded += _backward(model, turn)
@@ -31,6 +31,15 @@ def combine_batch_normalizations(model: Any) -> None:
     message = model.net.Proto()
     del message.op[:]
     message.op.extend(expanded)
+
+
+def has_batch_moments(model: Any) -> bool:
+    """Whether some SpatialBN takes the moments of its batch, as in training."""
+    return any(_of_batch(op) for op in model.net.Proto().op)
+
+
+def _of_batch(op: OperatorDef) -> bool:
+    return op.type == "SpatialBN" and len(op.output) > 1
 
 
 def _turns(model: Any) -> list[list[OperatorDef]]:

@@ -7,7 +7,10 @@ from typing import Any
 
 from netgrad.caffe2.python import core, memonger
 from netgrad.caffe2.python.data_parallel_model import devices as on
-from netgrad.caffe2.python.data_parallel_model.batch_norm import combine_batch_normalizations
+from netgrad.caffe2.python.data_parallel_model.batch_norm import (
+    combine_batch_normalizations,
+    has_batch_moments,
+)
 from netgrad.caffe2.python.data_parallel_model.blobs import blobs_to_sync
 from netgrad.caffe2.python.data_parallel_model.memory import share_gradients
 from netgrad.caffe2.python.data_parallel_model.reduce import (
@@ -115,8 +118,11 @@ def Parallelize(
     model._data_parallel_model_init_nets = [model.param_init_net]
     model._data_parallel_model_nets = [model.net]
     if not trains:
-        assert not combine_spatial_bn, "combine_spatial_bn should only be used for train model"
+        if combine_spatial_bn and has_batch_moments(model):
+            combine_batch_normalizations(model)
         on.infer_blob_devices(model)
+        if shared_model:
+            _share(model)
         return
     if combine_spatial_bn:
         combine_batch_normalizations(model)
@@ -220,6 +226,13 @@ def _sync_at_start(model: Any) -> None:
     argument = model.net.Proto().arg.add()
     argument.name, argument.i = "first_iter_only_one_worker", 1
     sync_blobs(model, model.param_init_net, names)
+
+
+def _share(model: Any) -> None:
+    """Let a model that only runs read the parameters of its first device."""
+    all_parameters = {str(param) for param in model.params}
+    keep_parameters_of_first(model)
+    use_parameters_of_first(model, all_parameters)
 
 
 def _free_blobs(model: Any, kept: Sequence[Any]) -> None:

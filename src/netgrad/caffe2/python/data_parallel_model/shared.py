@@ -6,12 +6,13 @@ from typing import Any
 
 from netgrad.caffe2.python import core
 from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, remap_proto
-from netgrad.caffe2.python.data_parallel_model.devices import prefix_of, stripBlobName
+from netgrad.caffe2.python.data_parallel_model.devices import device_of, prefix_of, stripBlobName
 
 
 def keep_parameters_of_first(model: Any) -> None:
     """Forget the parameters of all other devices, so that they get no updates."""
-    model.params = model.GetParams(prefix_of(model, model._devices[0]))
+    kept_devices = (None, model._devices[0])
+    model.params = [param for param in model.params if device_of(model, param) in kept_devices]
     kept = {str(param) for param in model.params}
     model.param_to_grad = {param: grad for param, grad in model.param_to_grad.items() if str(param) in kept}
     model.weights = [weight for weight in model.weights if str(weight) in kept]
