@@ -11,7 +11,9 @@ from onnxruntime import OrtValue
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
+from netgrad.caffe2.lowering.held import ControlFlowError
 from netgrad.caffe2.lowering.net import Lowered, lowered
+from netgrad.caffe2.reads import outside_reads, perhaps_kept, reads_inside
 from netgrad.caffe2.recurrence import with_kept
 from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 from netgrad.onnx.view import TensorInfo
@@ -40,22 +42,29 @@ class Program:
     Args:
         definitions: The operators in order.
         wanted: The blobs that it gives; None for all that it writes.
+        complete: Whether workspaces that a ``Do`` leaves for its gradient must be taken up by it in the list.
     """
 
-    def __init__(self, definitions: Sequence[OperatorDef], wanted: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        definitions: Sequence[OperatorDef],
+        wanted: Iterable[str] | None = None,
+        *,
+        complete: bool = False,
+    ) -> None:
         self._definitions = with_kept(definitions)
+        self._complete = complete
         self._wanted = None if wanted is None else list(wanted)
         self._compiled: dict[Any, tuple[Lowered, Session | None]] = {}
         self._fixed_shapes = False  # whether some operator needs to know all dims
 
     def reads(self) -> list[str]:
-        """The blobs that it reads before it writes them."""
-        written: set[str] = set()
-        found: dict[str, None] = {}
-        for definition in self._definitions:
-            found.update(dict.fromkeys(blob for blob in definition.input if blob not in written))
-            written.update(definition.output)
-        return list(found)
+        """The blobs that its operators read before they write them."""
+        return outside_reads(self._definitions)
+
+    def reads_perhaps(self) -> list[str]:
+        """The blobs that only nets inside of its operators read, or write or leave as they are."""
+        return list(dict.fromkeys([*reads_inside(self._definitions), *perhaps_kept(self._definitions)]))
 
     def run(self, blobs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """Run it once.
@@ -75,7 +84,8 @@ class Program:
         missing = [blob for blob in reads if blob not in blobs]
         if missing:
             raise InvalidArgumentError(f"the net reads blobs that nobody has given: {', '.join(missing)}")
-        given = {blob: np.asarray(blobs[blob]) for blob in reads}
+        perhaps = [blob for blob in self.reads_perhaps() if blob in blobs]
+        given = {blob: np.asarray(blobs[blob]) for blob in dict.fromkeys((*reads, *perhaps))}
         if not self._definitions:
             return {}
         net, session = self._session(
@@ -132,6 +142,9 @@ class Program:
                     ) from error
                 self._fixed_shapes = True
                 return self._session(types)
+            left = [blob for blob, count in net.stacks.items() if count]
+            if left and self._complete:
+                raise ControlFlowError(f"the workspaces that are left on '{left[0]}' can't be kept")
             if len(self._compiled) >= _MODELS:
                 self._compiled.pop(next(iter(self._compiled)))
             self._compiled[key] = net, Session(net.model) if net.outputs else None

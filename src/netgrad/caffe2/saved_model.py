@@ -11,6 +11,7 @@ import numpy as np
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import MetaNetDef, NetDef, OperatorDef, TensorProto
 from netgrad.caffe2.execute import Program
+from netgrad.caffe2.reads import outside_reads, reads_inside
 from netgrad.caffe2.tensors import Array
 
 _RAW_BYTES = "GivenTensorStringFill"
@@ -47,7 +48,7 @@ class SavedModel:
         Raises:
             UnsupportedOperatorError: An operator of ``init_net`` can't be run.
         """
-        wanted = set(Program(self.predict_net.op).reads()) - set(self.inputs)
+        wanted = set(self._read) - set(self.inputs)
         found = {name: array for name, array in self.stored.items() if name in wanted}
         rest = [op for op in self.init_net.op if any(name in wanted for name in op.output)]
         given = [op for op in rest if op.type == _RAW_BYTES]
@@ -60,7 +61,7 @@ class SavedModel:
     def inputs(self) -> list[str]:
         """The blobs that the net reads and nobody initializes, in the order of its external inputs."""
         known = self._initialized
-        read = Program(self.predict_net.op).reads()
+        read = self._read
         first = [name for name in self.predict_net.external_input if name in read]
         return [name for name in dict.fromkeys((*first, *read)) if name not in known]
 
@@ -72,6 +73,11 @@ class SavedModel:
         read = {name for op in self.predict_net.op for name in op.input}
         written = dict.fromkeys(name for op in self.predict_net.op for name in op.output)
         return [name for name in written if name not in read]
+
+    @property
+    def _read(self) -> list[str]:
+        operators = self.predict_net.op
+        return [*outside_reads(operators), *reads_inside(operators)]
 
     @property
     def _initialized(self) -> set[str]:

@@ -11,8 +11,10 @@ from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.gradient_net import GradientNet, gradient_net
 from netgrad.caffe2.lowering.registry import LOWERINGS
+from netgrad.caffe2.lowering.scopes import CONTROL
 from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import Makers, ends_gradients
+from netgrad.caffe2.running.compiled_control import compiles
 from netgrad.caffe2.running.registry import runner_of
 from netgrad.caffe2.saved_model import SavedModel
 from netgrad.core import NetgradError, Operator
@@ -177,7 +179,10 @@ def _gradient(info: NetOperatorInfo) -> str:
 
 def _info(definition: OperatorDef, op: Operator, active: bool) -> NetOperatorInfo:
     gradient, writes, reason = _maker(op)
-    runs = "python" if runner_of(definition) else "onnx" if op.type in LOWERINGS else "not"
+    if compiles(definition) or runner_of(definition) is None:
+        runs = "onnx" if op.type in LOWERINGS or op.type in CONTROL else "not"
+    else:
+        runs = "python"
     return NetOperatorInfo(
         op.type, op.name, tuple(op.inputs), tuple(op.outputs), gradient, writes, reason, runs, active
     )

@@ -16,6 +16,7 @@ from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.held_nets import HeldNets
 from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import Makers, net_maker
+from netgrad.caffe2.reads import outside_reads
 from netgrad.core import BackwardPass, Gradient, GradientSlice, Operator
 from netgrad.core.registry import RuleResult
 
@@ -216,16 +217,6 @@ def entry_gradient(result: BackwardPass, blob: str, start: str | None) -> Gradie
         if blob in op.outputs:
             return None
     return start
-
-
-def outside_reads(operators: Sequence[OperatorDef]) -> list[str]:
-    """What operators read before they write it, in the order of its use."""
-    written: set[str] = set()
-    found: dict[str, None] = {}
-    for op in operators:
-        found.update(dict.fromkeys(blob for blob in op.input if blob not in written))
-        written.update(op.output)
-    return list(found)
 
 
 def written_blobs(operators: Sequence[OperatorDef]) -> tuple[list[str], list[str]]:

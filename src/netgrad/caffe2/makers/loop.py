@@ -22,13 +22,13 @@ from netgrad.caffe2.makers.control import (
     gradient_operator,
     known,
     net_argument,
-    outside_reads,
     own_gradients,
     written_blobs,
     zeros,
 )
 from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import Makers, net_maker
+from netgrad.caffe2.reads import outside_reads
 from netgrad.core import BackwardPass, Gradient, Operator
 from netgrad.core.registry import RuleResult
 

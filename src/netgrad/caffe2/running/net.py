@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.definitions import to_operator
-from netgrad.caffe2.lowering.net import title
+from netgrad.caffe2.lowering.nodes import title
 from netgrad.caffe2.makers.types import is_operator, near_types
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
 from netgrad.caffe2.running.observers import Observer
@@ -87,11 +87,18 @@ def _place(part: Part, before: int, error: Exception) -> int | None:
     if len(part.definitions) == 1:
         return before
     text = str(error)
-    named = (
-        at for at, op in enumerate(part.definitions) if title(op) in text or str(to_operator(op)) in text
-    )
+    named = (at for at, op in enumerate(part.definitions) if any(one in text for one in _titles(op)))
     at = next(named, None)
     return None if at is None else before + at
+
+
+def _titles(op: OperatorDef) -> Iterator[str]:
+    """What an operator and those in its nets are called in messages."""
+    yield title(op)
+    yield str(to_operator(op))
+    for argument in op.arg:
+        for inner in argument.n.op:
+            yield from _titles(inner)
 
 
 def _mean_time(call: object, iterations: int) -> float:

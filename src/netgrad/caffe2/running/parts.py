@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.execute import Program, ShapeOfValuesError
+from netgrad.caffe2.lowering.held import ControlFlowError
+from netgrad.caffe2.lowering.scopes import CONTROL
 from netgrad.caffe2.running.blob import is_tensor, is_text
 from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import Runner, runner_of, text_runner_of
+from netgrad.caffe2.running.stack import WorkspaceStack
 from netgrad.core import NetgradError
 
 if TYPE_CHECKING:
@@ -29,7 +33,11 @@ class LoweredPart:
         self._program = _program(definitions)
         self.definitions = self._program.definitions
         self._reads = self._program.reads()
+        self._perhaps = self._program.reads_perhaps()
+        self._scopes = [op.output[0] for op in self.definitions if op.type == "CreateScope"]
+        self._control = any(op.type in CONTROL for op in self.definitions)
         self._one_by_one: list[Part] | None = None
+        self._with_python: list[Part] | None = None  # where the nets that operators hold can't be compiled
         self._shapes_of_values = False  # whether some operator needs a shape that only running tells
 
     @property
@@ -43,25 +51,46 @@ class LoweredPart:
         Raises:
             RunError: A blob is missing or holds nothing, or the operators can't run.
         """
+        if self._with_python is not None:
+            for part in self._with_python:
+                part.run(workspace)
+            return
         values = {blob: workspace.value(blob, self._reader(blob)) for blob in self._reads}
+        for name in self._perhaps:
+            blob = workspace.find(name)
+            if blob is not None and is_tensor(blob.value):
+                values[name] = blob.value
         if self._shapes_of_values or not all(is_tensor(value) for value in values.values()):
-            self._run_one_by_one(workspace)
+            self._run_apart(workspace)
             return
         try:
             results = self._program.run_values(values)
+        except ControlFlowError:
+            self._run_apart(workspace)
+            return
         except ShapeOfValuesError as error:
-            if len(self.definitions) == 1:
+            if len(self.definitions) == 1 and not self._control:
                 raise RunError(str(error)) from error
             self._shapes_of_values = True
-            self._run_one_by_one(workspace)
+            self._run_apart(workspace)
             return
         except NetgradError as error:
             raise RunError(str(error)) from error
-        for blob, value in results.items():
-            workspace.create_blob(blob).value = value
+        for name, value in results.items():
+            workspace.create_blob(name).value = value
+        for name in self._scopes:
+            workspace.create_blob(name).value = WorkspaceStack()
 
     def _reader(self, blob: str) -> OperatorDef:
         return next(definition for definition in self.definitions if blob in definition.input)
+
+    def _run_apart(self, workspace: Workspace) -> None:
+        """Operators that hold nets in Python; without any, each operator for itself."""
+        if self._control:
+            self._with_python = partition(self.definitions, control=False)
+            self.run(workspace)
+        else:
+            self._run_one_by_one(workspace)
 
     def _run_one_by_one(self, workspace: Workspace) -> None:
         """Each operator for itself: some read texts, which ONNX Runtime isn't given, or need shapes."""
@@ -104,12 +133,38 @@ class PythonPart:
 Part: TypeAlias = "LoweredPart | PythonPart"
 
 
-def partition(definitions: Iterable[OperatorDef]) -> list[Part]:
-    """The operators of a net as the fewest parts that keep their order."""
+def partition(definitions: Iterable[OperatorDef], *, control: bool = True) -> list[Part]:
+    """The operators of a net as the fewest parts that keep their order.
+
+    Args:
+        definitions: The operators.
+        control: Whether operators that hold nets are compiled as well, as far as they and all in their nets
+            can be. Otherwise they run in Python, and their nets each for themselves.
+    """
+    operators = list(definitions)
+    if not control:
+        return _parts(operators, lambda _: False)
+    parts = _parts(operators, compiles)
+    return parts if _keep_scopes(parts) else _parts(operators, lambda op: compiles(op) and not scopes_of(op))
+
+
+def _keep_scopes(parts: Sequence[Part]) -> bool:
+    """Whether every stack of workspaces is written and used in one part: it is no blob outside of it."""
+    created: set[str] = set()
+    for part in parts:
+        own = {op.output[0] for op in part.definitions if op.type == "CreateScope"}
+        names = {name for op in part.definitions for name in scopes_of(op)}
+        if not names <= own or not names.isdisjoint(created):
+            return False
+        created |= own
+    return True
+
+
+def _parts(definitions: Sequence[OperatorDef], compiled: Callable[[OperatorDef], bool]) -> list[Part]:
     parts: list[Part] = []
     together: list[OperatorDef] = []
     for definition in definitions:
-        runner = runner_of(definition)
+        runner = None if compiled(definition) else runner_of(definition)
         if runner is None:
             together.append(_without_mutex(definition))
             continue
@@ -143,7 +198,7 @@ def _program(definitions: Sequence[OperatorDef]) -> Program:
     again.
     """
     if any(definition.device_option.HasField("random_seed") for definition in definitions):
-        return Program(definitions)
+        return Program(definitions, complete=True)
     key = b"".join(
         len(content).to_bytes(8, "little") + content
         for content in (definition.SerializeToString(deterministic=True) for definition in definitions)
@@ -151,7 +206,7 @@ def _program(definitions: Sequence[OperatorDef]) -> Program:
     with _programs_lock:
         found = _programs.get(key)
         if found is None:
-            found = _programs[key] = Program([_copy(definition) for definition in definitions])
+            found = _programs[key] = Program([_copy(definition) for definition in definitions], complete=True)
             if len(_programs) > _CACHED_PROGRAMS:
                 _programs.popitem(last=False)
         _programs.move_to_end(key)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from netgrad.caffe2.bindings import bindings
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.running.blob import Blob
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.net import CreatedNet
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.running.stack import WorkspaceStack
 from netgrad.caffe2.running.workspace import Workspace
-
-
-class WorkspaceStack:
-    """The workspaces of a ``Do`` operator: one for each time that it ran and its gradient has not yet."""
-
-    def __init__(self) -> None:
-        self.workspaces: list[Workspace] = []
 
 
 def _run_net(call: Call, net: NetDef, workspace: Workspace, key: str) -> None:
@@ -57,20 +52,10 @@ def _stack(call: Call, at: int) -> WorkspaceStack:
 
 
 def _bindings(call: Call) -> dict[str, str]:
-    """The outer blob of each inner one. The last input and output are the stack of workspaces."""
-    inner = [name.decode() for name in call.argument("inner_blobs", ())]
-    places = call.argument("outer_blobs_idx", ())
-    outer = [*call.definition.input[:-1], *call.definition.output[:-1]]
-    if len(inner) != len(places):
-        raise call.error("Invalid blob bindings: different inner/outer blobs lengths")
-    if len(set(inner)) != len(inner):
-        raise call.error("Invalid blob bindings: redefinition of an inner blob")
-    if any(not 0 <= place < len(outer) for place in places):
-        raise call.error("Invalid blob bindings: an outer blob index is out of bounds")
-    names = [outer[place] for place in places]
-    if len(set(names)) != len(names) or set(names) != set(outer):
-        raise call.error("Invalid blob bindings: each outer blob is bound to one inner blob")
-    return dict(zip(inner, names, strict=True))
+    try:
+        return bindings(call.definition)
+    except ValueError as error:
+        raise call.error(str(error)) from error
 
 
 @runs("Do")
