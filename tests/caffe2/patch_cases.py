@@ -131,6 +131,24 @@ PATCHES = [
         lambda g: {"y": (g["x"] * g["w"]).sum(1)},
         ("x", "w"),
     ),
+    *[
+        Case(
+            f'SequenceMask(x,n)->(y) {{mode="{mode}",axis=2,batch=0,radius=1,fill_val=-5.0}}',
+            {"x": normal(2, 3, 4), "n": np.array([1, 4, 2], np.int32)},
+            lambda g, mode=mode: {
+                "y": np.where(
+                    np.arange(4) >= g["n"][:, None]
+                    if mode == "sequence"
+                    else abs(np.arange(4) - g["n"][:, None]) > 1,
+                    -5.0,
+                    g["x"],
+                )
+            },
+        )
+        for mode in ("sequence", "window")
+    ],
+    Case("ConstantFill()->(y) {shape=[2],value=7}", {}, lambda g: {"y": np.full(2, 7)}, ()),
+    Case("DiagonalFill()->(y) {shape=[2,2],value=7}", {}, lambda g: {"y": np.diag([7, 7])}, ()),
     Case(
         "QuantDecode(x,c,d)->(y,z)",
         {"x": normal(4), "c": np.array([[0, 3], [1, 0]], np.uint8), "d": np.array([2], np.int32)},

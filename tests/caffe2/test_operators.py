@@ -22,8 +22,9 @@ from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.other_cases import OTHERS
 from tests.caffe2.patch_cases import PATCHES
 from tests.caffe2.segment_cases import SEGMENTS
+from tests.caffe2.shaped_cases import SHAPED
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE, *PATCHES]
+CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE, *PATCHES, *SHAPED]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")

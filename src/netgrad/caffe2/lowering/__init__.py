@@ -31,6 +31,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     regions,
     segments,
     sets,
+    shaped,
     shapes,
     sparse_optimizers,
     statistics,

@@ -41,13 +41,19 @@ def _given(c: Context, like: Value | None = None) -> Value:
     return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
 
 
-@lowers("ConstantFill")
-def _constant(c: Context, like: Value | None = None) -> Value:
-    """Of float32 unless ``dtype`` says otherwise; in the shape of a double blob, of double."""
+def _value_and_type(c: Context) -> tuple[float, ir.DataType]:
+    """What a fill holds: of type ``dtype``, else int64 for a whole number and float32 for another one."""
     value = c.numbers("value")[0] if c.has("value") else 0.0
-    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or TensorProto.FLOAT]
     if isinstance(value, bytes):
         raise c.refused("a fill of texts holds no numbers")
+    default = TensorProto.INT64 if isinstance(value, int) else TensorProto.FLOAT
+    return value, ELEMENT_TYPES[c.argument("dtype", 0) or default]
+
+
+@lowers("ConstantFill")
+def _constant(c: Context, like: Value | None = None) -> Value:
+    """Of the type that `_value_and_type` says; in the shape of a double blob, of double."""
+    value, dtype = _value_and_type(c)
     if like is not None and not c.argument("input_as_shape", False) and not c.has("extra_shape"):
         if like.dtype is not None and like.is_floating and dtype is ir.DataType.FLOAT:
             dtype = like.dtype  # start gradients of double nets are double
@@ -129,7 +135,6 @@ def _diagonal(c: Context, like: Value | None = None) -> Value:
     shape = _shape(c, like)
     if (shape.static_shape or (0,))[0] != 2:
         raise c.refused("the shape of a matrix is needed")
-    value = c.numbers("value")[0] if c.has("value") else 0.0
-    dtype = ELEMENT_TYPES[c.argument("dtype", 0) or TensorProto.FLOAT]
+    value, dtype = _value_and_type(c)
     eye = c.b.op("EyeLike", c.b.fill(shape, 0.0, ir.DataType.FLOAT), dtype=int(dtype))
     return eye * value

@@ -129,15 +129,14 @@ def _sequence_mask(c: Context, x: Value, per_row: Value | None = None) -> Value:
 
     Masked, of column j of row i: j at or past the length of the row in mode sequence; farther than ``radius``
     from its centre in mode window; j > i in mode upper, j < i lower, j >= i upperdiag, j <= i lowerdiag. With
-    ``repeat_from_axis`` the dims from there on are no columns; with ``batch`` those up to it are no rows.
+    ``repeat_from_axis`` the dims from there on are no columns; with ``batch`` those up to it are no rows, and
+    what is said of the rows holds for each of them.
     """
     b, rank = c.b, c.rank(x)
     axis = c.axis(x, c.argument("axis", 1))
     end = c.axis(x, c.argument("repeat_from_axis", rank))
     first = c.axis(x, c.argument("batch", -1)) + 1 if c.has("batch") else 0
     mode = c.argument("mode", "")
-    if first and mode in ("sequence", "window"):
-        raise c.refused(f"the argument 'batch' has no lowering in mode {mode}")
     rows = b.unsqueeze(count_up(b, product(b, x, first, axis)), [1])
     columns = count_up(b, product(b, x, axis, end))
     compared = {

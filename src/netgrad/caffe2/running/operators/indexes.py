@@ -1,149 +1,106 @@
-"""Indexes: numbers from 1 on for keys, in the order in which they come; 0 stands for unknown keys."""
+"""Indexes: dictionaries from keys to numbers, counted from 1; 0 stands for what is not known."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.caffe2_pb2 import BlobProto
-from netgrad.caffe2.running.blob import Array
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.registry import runs
-from netgrad.caffe2.stored import Stored
-from netgrad.caffe2.tensors import elements_of, to_message
-from netgrad.core import InvalidModelError
 
-_TYPE = "std::unique_ptr<caffe2::IndexBase>"
-_DTYPES: dict[str, Any] = {
+_TYPES: dict[str, Any] = {
+    "StringIndexCreate": object,
     "IntIndexCreate": np.int32,
     "LongIndexCreate": np.int64,
-    "StringIndexCreate": object,
 }
 
 
-class Index(Stored, blob_type=_TYPE):
-    """Keys with their numbers.
+class Index:
+    """Keys of one type, by number.
 
     Attributes:
-        dtype: The type of the keys; texts are objects.
-        limit: How many numbers there are at most, 0 included.
-        numbers: The number of each key.
-        frozen: Whether no key is added any more.
+        dtype: Their type.
+        limit: How many numbers there may be, 0 among them.
+        frozen: Whether no keys come in any more.
     """
 
-    def __init__(self, dtype: Any, limit: int = sys.maxsize) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(self, dtype: Any, limit: int) -> None:
+        self.dtype = dtype
         self.limit = limit
-        self.numbers: dict[Any, int] = {}
         self.frozen = False
-
-    def keys(self) -> Array:
-        """The keys in the order of their numbers."""
-        found = np.empty(len(self.numbers), self.dtype)
-        found[:] = list(self.numbers)
-        return found
-
-    def number(self, key: Any) -> int:
-        """The number of a key, which is added if the index isn't frozen; 0 for one that isn't known then.
-
-        Raises:
-            OverflowError: There is no room for it.
-        """
-        found = self.numbers.get(key)
-        if found is None:
-            if self.frozen:
-                return 0
-            found = len(self.numbers) + 1
-            if found >= self.limit:
-                raise OverflowError(f"the index has room for {self.limit - 1} keys only")
-            self.numbers[key] = found
-        return found
-
-    def to_message(self, name: str) -> BlobProto:
-        """The keys as a blob of this name."""
-        keys = self.keys()
-        return BlobProto(name=name, type=_TYPE, tensor=to_message(keys, name, 0, keys.size))
-
-    @classmethod
-    def of(cls, blob: BlobProto, where: str) -> Index:
-        """The index that a blob holds; keys may be added to it.
-
-        Raises:
-            InvalidModelError: It is something else.
-        """
-        if not blob.HasField("tensor"):
-            raise InvalidModelError(f"{where} is no index: it holds no keys")
-        keys = elements_of(blob.tensor)
-        index = cls(keys.dtype)
-        for key in keys.tolist():
-            index.number(key)
-        return index
+        self.numbers: dict[Any, int] = {}
 
 
-@runs(*_DTYPES)
+@runs(*_TYPES)
 def _create(call: Call) -> None:
-    limit = call.argument("max_elements", sys.maxsize)
-    call.put(0, Index(_DTYPES[call.definition.type], limit))
+    call.put(0, Index(_TYPES[call.definition.type], call.argument("max_elements", 2**31 - 1)))
+
+
+def _index(call: Call) -> Index:
+    found = call.value(0)
+    if not isinstance(found, Index):
+        raise call.error(f"input '{call.definition.input[0]}' holds no index")
+    return found
+
+
+def _keys(call: Call, index: Index) -> list[Any]:
+    array = call.array(1)
+    if array.dtype != index.dtype:
+        raise call.error(f"its keys are {array.dtype}, and those of the index {np.dtype(index.dtype)}")
+    keys: list[Any] = array.reshape(-1).tolist()
+    return [key.encode() if isinstance(key, str) else key for key in keys]
+
+
+def _add(call: Call, index: Index, key: Any) -> int:
+    if len(index.numbers) + 1 >= index.limit:
+        raise call.error(f"Dict max size reached: the index holds {index.limit - 1} keys")
+    index.numbers[key] = len(index.numbers) + 1
+    return index.numbers[key]
 
 
 @runs("IndexGet")
 def _get(call: Call) -> None:
-    """The numbers of keys; unknown ones are added, or have 0 once the index is frozen."""
+    """The numbers of keys; new keys get one, unless the index is frozen."""
     index = _index(call)
-    call.write(0, _numbers(call, index, _keys(call, index)))
-
-
-@runs("IndexLoad")
-def _load(call: Call) -> None:
-    """Add keys to an index that has none; with ``skip_first_entry`` all but the first."""
-    index = _index(call)
-    if index.numbers:
-        raise call.error(f"the index '{call.definition.input[0]}' has keys already")
-    _numbers(call, index, _keys(call, index).reshape(-1)[call.argument("skip_first_entry", 0) :])
-    if call.definition.output:
-        call.put(0, index)
-
-
-@runs("IndexStore")
-def _store(call: Call) -> None:
-    call.write(0, _index(call).keys())
+    found = []
+    for key in _keys(call, index):
+        number = index.numbers.get(key, 0)
+        if not number and not index.frozen:
+            number = _add(call, index, key)
+        found.append(number)
+    call.write(0, np.array(found, np.int64).reshape(call.array(1).shape))
 
 
 @runs("IndexFreeze")
 def _freeze(call: Call) -> None:
+    _index(call).frozen = True
+    call.put(0, _index(call))
+
+
+@runs("IndexLoad")
+def _load(call: Call) -> None:
+    """Keys in the place of those that are there; with ``skip_first_entry`` without the first."""
     index = _index(call)
-    index.frozen = True
-    if call.definition.output:
-        call.put(0, index)
+    keys = _keys(call, index)[1 if call.argument("skip_first_entry", 0) else 0 :]
+    if len(set(keys)) != len(keys):
+        raise call.error("keys repeat")
+    index.numbers = {}
+    for key in keys:
+        _add(call, index, key)
+    call.put(0, index)
+
+
+@runs("IndexStore")
+def _store(call: Call) -> None:
+    """The keys, by number from 1."""
+    index = _index(call)
+    keys = np.empty(len(index.numbers), index.dtype)
+    keys[:] = list(index.numbers)
+    call.write(0, keys)
 
 
 @runs("IndexSize")
 def _size(call: Call) -> None:
-    """How many numbers are used, 0 included."""
-    call.write(0, np.int64(len(_index(call).numbers) + 1))
-
-
-def _index(call: Call) -> Index:
-    index = call.value(0)
-    if not isinstance(index, Index):
-        raise call.error(f"input '{call.definition.input[0]}' holds no index")
-    return index
-
-
-def _keys(call: Call, index: Index) -> Array:
-    keys = call.array(1)
-    if keys.dtype != index.dtype:
-        raise call.error(
-            f"the index has keys of {index.dtype}, and '{call.definition.input[1]}' is {keys.dtype}"
-        )
-    return keys
-
-
-def _numbers(call: Call, index: Index, keys: Array) -> Array:
-    try:
-        numbers = [index.number(key) for key in keys.reshape(-1).tolist()]
-    except OverflowError as error:
-        raise call.error(str(error)) from error
-    return np.array(numbers, np.int32).reshape(keys.shape)
+    """How many numbers there are, 0 among them."""
+    call.write(0, np.array([len(_index(call).numbers) + 1], np.int64))

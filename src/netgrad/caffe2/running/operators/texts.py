@@ -74,6 +74,30 @@ def _ends_with(call: Call) -> None:
     _each(call, lambda text: text.endswith(suffix), np.bool_)
 
 
+@runs("StringJoin")
+def _join(call: Call) -> None:
+    """Each row as a text: its elements, each with the delimiter behind it; along axis 1 each column."""
+    array = call.array(0)
+    if array.ndim not in (1, 2):
+        raise call.error(f"a vector or matrix is needed, not {array.ndim} dims")
+    if call.argument("axis", 0):
+        array = array.T
+    delimiter = call.argument("delimiter", b",")
+    joined = [b"".join(_text(element) + delimiter for element in np.atleast_1d(row)) for row in array]
+    results = np.empty(len(joined), object)
+    results[:] = joined
+    call.write(0, results)
+
+
+def _text(element: Any) -> bytes:
+    """An element as the original prints it: floats with six digits, truth values as numbers."""
+    if isinstance(element, bytes | str):
+        return element.encode() if isinstance(element, str) else element
+    if isinstance(element, np.floating):
+        return f"{float(element):g}".encode()
+    return str(int(element)).encode()
+
+
 def _each(call: Call, function: Callable[[bytes], Any], dtype: Any = object) -> None:
     texts = call.array(0)
     results = np.empty(texts.size, dtype)

@@ -1,0 +1,97 @@
+"""Tables whose rows are quantized to eight bits: scale times number plus bias, by row.
+
+The two of a row stand in a table of their own, or behind the row, in eight bytes (fused).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netgrad.caffe2.running.blob import Array
+from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.registry import runs
+
+_TINY = 1e-8
+
+
+def _quantized(x: Array) -> tuple[Array, Array, Array]:
+    """The numbers, scales and biases of rows."""
+    rows = x.reshape(len(x), -1).astype(np.float32)
+    low = rows.min(1, keepdims=True)
+    span = rows.max(1, keepdims=True) - low
+    numbers = np.rint((rows - low) * (np.float32(255) / (span + np.float32(_TINY))))
+    return numbers.astype(np.uint8), span / np.float32(255), low
+
+
+def _fused(x: Array) -> tuple[Array, Array, Array]:
+    """The same of a fused table."""
+    parts = np.ascontiguousarray(x[:, -8:]).view(np.float32)
+    return x[:, :-8], parts[:, :1], parts[:, 1:]
+
+
+def _floats(numbers: Array, scale: Array, bias: Array) -> Array:
+    return numbers.astype(np.float32) * scale + bias
+
+
+@runs("FloatToRowwiseQuantized8Bits")
+def _quantize(call: Call) -> None:
+    x = call.array(0)
+    numbers, scale, bias = _quantized(x)
+    flat = scale == 0
+    call.write(0, numbers.reshape(x.shape))
+    call.write(1, np.concatenate([np.where(flat, np.float32(1), scale), bias], 1))
+
+
+@runs("Rowwise8BitQuantizedToFloat")
+def _dequantize(call: Call) -> None:
+    x, pair = call.array(0), call.array(1)
+    call.write(0, _floats(x.reshape(len(x), -1), pair[:, :1], pair[:, 1:]).reshape(x.shape))
+
+
+@runs("FloatToFused8BitRowwiseQuantized")
+def _fuse(call: Call) -> None:
+    numbers, scale, bias = _quantized(call.array(0))
+    pair = np.ascontiguousarray(np.concatenate([scale, bias], 1), np.float32).view(np.uint8)
+    call.write(0, np.concatenate([numbers, pair], 1))
+
+
+@runs("Fused8BitRowwiseQuantizedToFloat")
+def _unfuse(call: Call) -> None:
+    call.write(0, _floats(*_fused(call.array(0))))
+
+
+@runs("GatherFused8BitRowwise")
+def _gather(call: Call) -> None:
+    indices = call.array(1)
+    rows = _floats(*_fused(call.array(0)[indices.reshape(-1)]))
+    call.write(0, rows.reshape(*indices.shape, -1))
+
+
+@runs(
+    "SparseLengthsMean8BitsRowwise",
+    "SparseLengthsMeanFused8BitRowwise",
+    "SparseLengthsSum8BitsRowwise",
+    "SparseLengthsSumFused8BitRowwise",
+    "SparseLengthsWeightedMean8BitsRowwise",
+    "SparseLengthsWeightedSum8BitsRowwise",
+    "SparseLengthsWeightedSumFused8BitRowwise",
+)
+def _reduce(call: Call) -> None:
+    """Sums or means of segments of rows, perhaps weighted; a weighted mean is the sum over the length."""
+    type_ = call.definition.type
+    weighted = "Weighted" in type_
+    indices, sizes = call.array(1 + weighted).reshape(-1), call.array(2 + weighted)
+    table = call.array(0)
+    if "Fused" in type_:
+        rows = _floats(*_fused(table[indices]))
+    else:
+        pair = call.array(3 + weighted)[indices]
+        rows = _floats(table[indices].reshape(indices.size, -1), pair[:, :1], pair[:, 1:])
+    if weighted:
+        rows = rows * call.array(1).reshape(-1, 1)
+    if sizes.sum() != len(rows):
+        raise call.error(f"the lengths add up to {sizes.sum()}, and there are {len(rows)} indices")
+    parts = np.split(rows, np.cumsum(sizes)[:-1])
+    sums = np.array([part.sum(0) for part in parts], np.float32).reshape(len(sizes), rows.shape[1])
+    means = sums / np.maximum(sizes, 1)[:, None].astype(np.float32)
+    call.write(0, means if "Mean" in type_ else sums)
