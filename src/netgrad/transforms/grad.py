@@ -91,8 +91,9 @@ def grad(
             floating-point input. A function: it is the gradient rule (see `netgrad.rule`); where it returns
             None for an input, the gradient ends. A node goes before its type.
         straight_through: Whether cotangents pass straight through rounding: Ceil, Floor, Round, Sign,
-            Hardmax, and QuantizeLinear and DynamicQuantizeLinear with the DequantizeLinear behind them. Where
-            QuantizeLinear saturates nothing passes; its scale gets the gradient of a learned step size.
+            Hardmax, and QuantizeLinear and DynamicQuantizeLinear with the DequantizeLinear behind them, and
+            products of quantised numbers between these. Where QuantizeLinear saturates nothing passes; its
+            scale gets the gradient of a learned step size.
             Without it, they are constant almost everywhere and give no gradient.
 
     Returns:

@@ -15,6 +15,7 @@ from tests.onnx.rules.table import (
     TOLERANCE,
     Arrays,
     Case,
+    Runner,
     build,
     central_differences,
     disagreement,
@@ -131,6 +132,49 @@ def test_second_order_agrees_with_central_differences_of_the_gradient(case: Case
     want = central_differences(run, point, cotangents, again)
     got = run_gradient(gradient_model(first.model, again, gradients), point, cotangents, "float64")
     _compare(case, want, got, point, "float64")
+
+
+def _mixed_differences(
+    forward: Runner, point: Arrays, cotangents: Arrays, direction: Arrays, wrt: Sequence[str]
+) -> tuple[Arrays, Arrays]:
+    """Gradients, by inputs and by cotangents, of the slope of sum(output * cotangent) in a direction."""
+
+    def along(arrays: Arrays, step: float) -> Arrays:
+        moved = {name: arrays[name] + step * array for name, array in direction.items()}
+        return forward({**arrays, **moved})
+
+    def slopes(arrays: Arrays) -> Arrays:
+        results = {}
+        for name in cotangents:
+            coarse, fine = (
+                (along(arrays, step)[name] - along(arrays, -step)[name]) / (2 * step) for step in (2e-3, 1e-3)
+            )
+            results[name] = np.asarray((4 * fine - coarse) / 3)
+        return results
+
+    return central_differences(slopes, point, cotangents, wrt), slopes(point)
+
+
+@_by_id(
+    [row for row in DIFFERENTIABLE if row.second_order and row.gradient_dtype == "float32" and row.forward]
+)
+def test_second_order_in_float32_agrees_with_differences_of_the_forward(case: Case) -> None:
+    """Where the gradient exists in float32 only: second differences of the row's forward in float64."""
+    forward, point = forward_runner(case, build(case)), feeds(case)
+    outputs = forward(point)
+    of, wrt = targets(case, outputs), _names(case)
+    cotangents = random_cotangents(case, outputs, of)
+    direction = random_cotangents(case, point, wrt)
+    by_input, by_cotangent = _mixed_differences(forward, point, cotangents, direction, wrt)
+
+    first = gradient_model(build(case, dtype="float32"), wrt, of)
+    seeds = {first.seeds[name]: array.astype(np.float32) for name, array in cotangents.items()}
+    single = {**feeds(case, "float32"), **seeds}
+    second = gradient_model(first.model, [*wrt, *seeds], [first.outputs[name] for name in wrt])
+    weights = {first.outputs[name]: direction[name] for name in wrt}
+    got = run_gradient(second, single, weights, "float32")
+    want = {**by_input, **{first.seeds[name]: array for name, array in by_cotangent.items()}}
+    _compare(case, want, got, single, "float32")
 
 
 @_by_id(KINKS)

@@ -179,10 +179,10 @@ def not_differentiable(*types: str, reason: str, domain: str = "") -> None:
         _declare(Declaration(op_type, domain, Kind.NOT_DIFFERENTIABLE, reason))
 
 
-def piecewise_constant(*types: str, reason: str, domain: str = "") -> None:
+def piecewise_constant(*types: str, reason: str, domain: str = "", infer: Inference | None = None) -> None:
     """Declare operators whose derivative is zero almost everywhere."""
     for op_type in types:
-        _declare(Declaration(op_type, domain, Kind.PIECEWISE_CONSTANT, reason))
+        _declare(Declaration(op_type, domain, Kind.PIECEWISE_CONSTANT, reason, infer=infer))
 
 
 def not_implemented(*types: str, reason: str, domain: str = "") -> None:

@@ -44,7 +44,7 @@ def _one_round(model: ir.Model, declared: Callable[[Operator], Declaration | Non
             if schema_of(node.op_type, model.opset_imports.get(node.domain, 1), domain) is not None:
                 continue
             declaration = declared(as_operator(node))
-            if declaration is None or declaration.origin is not Origin.USER:
+            if declaration is None or (declaration.origin is not Origin.USER and declaration.infer is None):
                 continue
             for value, info in zip(node.outputs, _results(node, declaration), strict=True):
                 if value.name:

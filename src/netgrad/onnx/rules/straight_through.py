@@ -23,6 +23,7 @@ from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import Contributions, Declaration, Kind, Origin, source_of
 from netgrad.onnx.rules.integer_products import PRODUCTS
+from netgrad.onnx.rules.quantised_operators import QUANTISED, quantised_gradient
 from netgrad.onnx.rules.quantize import along_axis, scale_gradient, sum_of_blocks
 from netgrad.onnx.view import FLOATING, Structure, TensorInfo
 
@@ -51,6 +52,9 @@ _MOVED: Mapping[str, tuple[int, ...]] = {
 
 def takes_stand_in(op: Operator, index: int) -> bool:
     """Whether input ``index`` may be integers that stand for real numbers."""
+    quantised = QUANTISED.get((op.domain, op.type))
+    if quantised is not None:
+        return index in quantised.operands_of(op)
     if op.domain:
         return False
     if op.type == "DequantizeLinear":
@@ -200,8 +204,8 @@ def dequantize_stand_in(op: RuleContext, dy: Value) -> Contributions:
 
 def of_stand_ins(op: Operator, known: Mapping[str, TensorInfo]) -> Declaration | None:
     """What is declared of an operator because an input stands for real numbers, or None."""
-    declared = DEQUANTIZE if op.type == "DequantizeLinear" else PRODUCTS.get(op.type)
-    if op.domain or declared is None:
+    declared = _OF_STAND_INS.get((op.domain, op.type))
+    if declared is None:
         return None
     return (
         declared if any(name in known and takes_stand_in(op, k) for k, name in enumerate(op.inputs)) else None
@@ -220,6 +224,31 @@ DEQUANTIZE = Declaration(
     partial=True,
 )
 """Of DequantizeLinear where its first input stands for real numbers."""
+
+
+def quantised_operator(op: RuleContext, dy: Value) -> Contributions:
+    """Y = quantize(f(dequantize(X_1), ...)): the gradients of these three, one behind the other."""
+    return quantised_gradient(op, dy, quantize_linear, dequantize_stand_in)
+
+
+_OF_STAND_INS: Mapping[tuple[str, str], Declaration] = {
+    ("", "DequantizeLinear"): DEQUANTIZE,
+    **{("", op_type): declared for op_type, declared in PRODUCTS.items()},
+    **{
+        (domain, op_type): Declaration(
+            op_type,
+            domain,
+            Kind.RULE,
+            function=quantised_operator,
+            attributes=None,
+            source=source_of(quantised_operator),
+            origin=Origin.STRAIGHT_THROUGH,
+            partial=True,
+        )
+        for domain, op_type in QUANTISED
+    },
+}
+"""Of operators with an input that stands for real numbers."""
 
 _OF_THEIR_OWN: Mapping[tuple[str, str], Declaration] = {
     ("", "DequantizeLinear"): DEQUANTIZE,
@@ -273,7 +302,10 @@ def _spread(op: RuleContext, scale: Value, x: Value, axis: int, block: int) -> V
 
 def _quantized_type(op: RuleContext) -> ir.DataType:
     """The element type that QuantizeLinear gives."""
+    zero = op.optional(2)
     given = op.rules.types.get(op.operator.outputs[0], TensorInfo()).dtype
+    if given is None and zero is not None:
+        given = zero.dtype
     assert given is not None, "only a value of known type stands for real numbers"
     return given
 

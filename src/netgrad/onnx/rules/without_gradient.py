@@ -10,6 +10,7 @@ operator of the standard that has a derivative has a rule or an expansion, so no
 from __future__ import annotations
 
 from netgrad.onnx.rules.declaration import not_differentiable, piecewise_constant
+from netgrad.onnx.rules.quantised_operators import QUANTISED, result_type
 
 # ---- not differentiable ------------------------------------------------------------------------------
 
@@ -65,3 +66,11 @@ piecewise_constant(
     "QuantizeLinear",
     reason="it rounds to integers: the output jumps at some points and is constant between them",
 )
+for (_domain, _type), _form in QUANTISED.items():
+    if _domain:  # the standard's are among the operators on integers, and have a schema
+        piecewise_constant(
+            _type,
+            domain=_domain,
+            reason="it rounds to integers: the output jumps at some points and is constant between them",
+            infer=result_type(0 if _form.operands is None else len(_form.operands)),
+        )

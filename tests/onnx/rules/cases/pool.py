@@ -17,6 +17,13 @@ def _average(x: Shape, note: str = "", opset: int = 19, **attributes: Any) -> Ca
     return Case("AveragePool", [normal(*x)], attributes, note, opset=opset)
 
 
+def _put_back(x: np.ndarray, places: np.ndarray, *shape: np.ndarray) -> np.ndarray:
+    """MaxUnpool of rows of four elements: the places count the elements of the whole result."""
+    y = np.zeros((1, 2, 4))
+    np.put(y, places.astype(int), x)
+    return y
+
+
 def _tied(values: Any, expected: Any, op: str = "MaxPool", note: str = "ties", **attributes: Any) -> Case:
     shape = (1, 1, *np.shape(values))
     return Case(
@@ -62,6 +69,7 @@ MAX = [
         "MaxUnpool",
         [normal(1, 2, 2), _places(1, 2, 4, 7)],
         {"kernel_shape": [2], "strides": [2]},
+        forward=_put_back,
         gradient_dtype="float32",
     ),
     Case(
@@ -69,6 +77,7 @@ MAX = [
         [normal(1, 2, 2), _places(1, 2, 4, 7), constant([1, 2, 4])],
         {"kernel_shape": [2], "strides": [2]},
         "output_shape",
+        forward=_put_back,
         gradient_dtype="float32",
     ),
 ]
