@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from netgrad.caffe2.arguments import value_of
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
-from netgrad.caffe2.python import brew, core, optimizer
+from netgrad.caffe2.python import brew, core, optimizer, workspace
 from netgrad.caffe2.python.model_helper import ExtractPredictorNet, ModelHelper
 from netgrad.caffe2.python.modeling.initializers import Initializer
 from netgrad.caffe2.python.modeling.parameter_sharing import ParameterSharing
@@ -165,3 +166,45 @@ def test_a_predictor_is_the_part_between() -> None:
     assert [op.type for op in predict.Proto().op] == ["FC"]
     assert external == ["y_w", "y_b"]
     assert list(predict.Proto().external_output) == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("order", "more", "expected"),
+    [
+        ("NCHW", {}, [("ImageInput", ["x_nhwc", "label"]), ("NHWC2NCHW", ["x"])]),
+        ("NHWC", {}, [("ImageInput", ["x", "label"])]),
+        ("NCHW", {"use_gpu_transform": True}, [("ImageInput", ["x", "label"])]),
+    ],
+)
+def test_readers_of_images(order: str, more: dict[str, Any], expected: list[Any]) -> None:
+    model = ModelHelper(name="model", arg_scope={"order": order})
+    images, labels = brew.image_input(model, "reader", ["x", "label"], is_test=1, **more)
+    assert (images, labels) == ("x", "label")
+    assert [(op.type, list(op.output)) for op in model.net.Proto().op] == expected
+
+
+def test_readers_of_databases_and_videos() -> None:
+    model = ModelHelper(name="model")
+    brew.db_input(model, ["x", "label"], batch_size=4, db="there", db_type="minidb")
+    brew.video_input(model, "reader", ["clip", "other"])
+    assert [op.type for op in model.param_init_net.Proto().op] == ["CreateDB"]
+    read, video = model.net.Proto().op
+    assert (read.type, list(read.input), video.type) == (
+        "TensorProtosDBInput",
+        ["dbreader_there"],
+        "VideoInput",
+    )
+
+
+def test_group_normalization() -> None:
+    model = ModelHelper(name="model")
+    brew.spatial_gn(model, "x", "y", 4, group=2, epsilon=1e-5)
+    x = np.random.default_rng(0).normal(size=(2, 4, 3, 3)).astype(np.float32)
+    workspace.FeedBlob("x", x)
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    groups = x.reshape(2, 2, -1)
+    mean, variance = groups.mean(-1, keepdims=True), groups.var(-1, keepdims=True)
+    expected = ((groups - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
+    np.testing.assert_allclose(workspace.FetchBlob("y"), expected, rtol=1e-4, atol=1e-4)
+    assert [str(param) for param in model.params] == ["y_s", "y_b"]

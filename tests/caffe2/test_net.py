@@ -186,3 +186,16 @@ def test_devices_of_a_net() -> None:
     net = core.Net("net")
     net.RunAllOnIDEEP()
     assert net.Proto().device_option.device_type == IDEEP
+
+
+def test_a_part_that_would_produce_what_it_is_given() -> None:
+    """What gives b is needed for c, and produces the given d too."""
+    net = core.Net("net")
+    net.Relu("a", "b")
+    net.Relu("b", "c")
+    net.Relu("b", "d")
+    net.Sum(["c", "d"], "e")
+    with pytest.raises(AssertionError, match="produce the inputs"):
+        net.ClonePartial("part", ["a", "d"], ["e"])
+    part, _ = net.ClonePartial("part", ["b"], ["e"])
+    assert [op.type for op in part.Proto().op] == ["Relu", "Relu", "Sum"]

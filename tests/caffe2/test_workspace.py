@@ -407,3 +407,16 @@ def test_a_guard_of_an_object_changes_nothing() -> None:
 def test_a_name_is_no_net() -> None:
     with pytest.raises(TypeError, match="a NetDef is needed, not str"):
         workspace.C.Workspace().create_net("net")
+
+
+def test_parts_are_equal() -> None:
+    net = core.Net("net")
+    net.Split("x", ["a", "b"], axis=0)
+    for rows in (2, 6):
+        x = np.arange(2.0 * rows, dtype=np.float32).reshape(rows, 2)
+        workspace.FeedBlob("x", x)
+        workspace.RunNetOnce(net)
+        np.testing.assert_array_equal(workspace.FetchBlob("b"), x[rows // 2 :])
+    workspace.FeedBlob("x", np.zeros((3, 2), np.float32))
+    with pytest.raises(RuntimeError, match=r"Split\(x\) -> \(a, b\)"):
+        workspace.RunNetOnce(net)

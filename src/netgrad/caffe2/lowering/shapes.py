@@ -13,7 +13,7 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import joined, lengths
+from netgrad.onnx.rules.placing import joined, length, lengths
 
 # ---- shapes ------------------------------------------------------------------------------------------
 
@@ -153,10 +153,19 @@ def _split(c: Context, x: Value, sizes: Value | None = None) -> Sequence[Value]:
     elif c.has("split"):
         listed = c.b.ints([int(size) for size in c.numbers("split")])
     else:
-        listed = None
-    number = c.outputs if listed is None else None
-    parts = c.b.ops("Split", x, listed, outputs=c.outputs, axis=axis, num_outputs=number)
+        listed = _equal_sizes(c, x, axis)
+    parts = c.b.ops("Split", x, listed, outputs=c.outputs, axis=axis)
     return [c.b.squeeze(part, [axis]) for part in parts] if stacked else parts
+
+
+def _equal_sizes(c: Context, x: Value, axis: int) -> Value:
+    """The sizes of equal parts. ONNX would let the last one be smaller; these fail if there is a rest."""
+    count, size = c.outputs, x.dim(axis)
+    if isinstance(size, int):
+        if size % count:
+            raise c.refused(f"{size} along axis {axis} can't be split into {count} equal parts")
+        return c.b.ints([size // count] * count)
+    return c.b.op("Expand", length(c.b, x, axis) / c.b.ints([count]), c.b.ints([count]))
 
 
 @lowers("SplitByLengths")

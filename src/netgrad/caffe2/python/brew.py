@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from netgrad.caffe2.python.helpers import control_ops, layers, normalization, plain
+from netgrad.caffe2.python.helpers import control_ops, inputs, layers, normalization, plain
 from netgrad.caffe2.python.model_helper import ModelHelper
 
 
@@ -27,8 +27,9 @@ _HELPERS: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
     for module, names in (
         (control_ops, "cond loop"),
+        (inputs, "image_input video_input db_input"),
         (layers, "fc packed_fc conv conv_nd conv_transpose group_conv elementwise_linear prelu"),
-        (normalization, "lrn spatial_bn instance_norm layer_norm"),
+        (normalization, "lrn spatial_bn spatial_gn instance_norm layer_norm"),
         (
             plain,
             "relu tanh softmax max_pool average_pool max_pool_with_index concat depth_concat sum transpose "

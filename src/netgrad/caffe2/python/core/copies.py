@@ -50,8 +50,9 @@ def part_of(
     given, computed = _renames(inputs), _renames(outputs)
     ssa, versions = get_ssa(net)
     needed = get_op_ids_in_path(ssa, versions, given, list(computed))
-    overlap = {blob for index in needed for blob in net.op[index].output} & set(given)
-    assert not overlap, f"operators that are needed would produce inputs: {sorted(overlap)}"
+    before = set(get_op_ids_in_path(ssa, versions, (), list(given)))
+    both = [net.op[index].type for index in needed if index in before]
+    assert not both, f"operators that are needed are among those that produce the inputs: {both}"
     external = set(net.external_input)
     renames = {
         blob: f"{name}/{blob}"

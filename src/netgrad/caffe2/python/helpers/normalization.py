@@ -52,6 +52,30 @@ def spatial_bn(
     return found[0] if isinstance(found, tuple) else found
 
 
+def spatial_gn(
+    model: Any,
+    blob_in: Any,
+    blob_out: Any,
+    dim_in: int,
+    init_scale: float = 1.0,
+    init_bias: float = 0.0,
+    ScaleInitializer: Any = None,
+    BiasInitializer: Any = None,
+    RunningMeanInitializer: Any = None,
+    RunningVarianceInitializer: Any = None,
+    order: str = "NCHW",
+    **kwargs: Any,
+) -> Any:
+    """Group normalization: scale ``_s``, bias ``_b``; means and deviations go to ``_mean`` and ``_std``."""
+    out = str(blob_out) if blob_out is not None else model.net.NextName()
+    scale = parameter(
+        model, f"{out}_s", [dim_in], None, ScaleInitializer, _fill(init_scale), ParameterTags.WEIGHT
+    )
+    bias = parameter(model, f"{out}_b", [dim_in], None, BiasInitializer, _fill(init_bias), ParameterTags.BIAS)
+    outputs = [out, f"{out}_mean", f"{out}_std"]
+    return model.net.GroupNorm([blob_in, scale, bias], outputs, order=order, **kwargs)[0]
+
+
 def instance_norm(
     model: Any, blob_in: Any, blob_out: Any, dim_in: int, order: str = "NCHW", **kwargs: Any
 ) -> Any:
