@@ -184,8 +184,9 @@ class Accumulator:
         all_several, totals, first_readers = self._several, self.totals, self._versions.first_readers
         for value in values:
             if value in all_several and totals[value] is None and first_readers[value] == reader:
-                terms = self._rest(value, reader) if value in self._running else all_several[value][::2]
-                totals[value] = self._adder.total(terms, value, reader)
+                several = all_several[value]
+                terms = self._rest(value, reader) if value in self._running else several[::2]
+                totals[value] = self._adder.total(terms, value, reader, several[1])
                 self._settled.append(value)
 
     def _rest(self, value: int, reader: int) -> list[GradientRef]:

@@ -51,27 +51,36 @@ class Adder:
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
         )
 
-    def total(self, terms: Sequence[GradientRef], value: int, origin: int) -> GradientRef:
-        """The sum of ``terms``; slices are joined, and made dense if they meet dense terms."""
+    def total(self, terms: Sequence[GradientRef], value: int, origin: int, first: int = NONE) -> GradientRef:
+        """The sum of ``terms``; slices are joined, and made dense if they meet dense terms.
+
+        Args:
+            terms: What is added.
+            value: The value whose gradient they are.
+            origin: The operator that the additions belong to.
+            first: The operator that has given the first term.
+        """
         if len(terms) > 1 and self._wide_words is None and tuple not in map(type, terms):
             only_refs: Any = terms
-            return self.sum(only_refs, value, origin)
+            return self.sum(only_refs, value, origin, None, first)
         base = None
         dense = [term for term in terms if isinstance(term, int)]
         if len(dense) < len(terms):
             base = self._base(terms, value)
             slices = [term for term in terms if isinstance(term, tuple)]
-            joined = self._join(slices, value, origin, base) if len(slices) > 1 else slices[0]
+            joined = self._join(slices, value, origin, base, first) if len(slices) > 1 else slices[0]
             if not dense:
                 return joined
             dense.insert(terms.index(slices[0]), self.densified(joined, value, origin, base))
         if self._wide_words is not None and self.sums_wide(value, len(dense)):
             wide = [self.widened(ref, value, origin, k) for k, ref in enumerate(dense)]
             return self.narrowed(self.sum(wide, value, origin), value, origin)
-        return dense[0] if len(dense) == 1 else self.sum(dense, value, origin, base)
+        return dense[0] if len(dense) == 1 else self.sum(dense, value, origin, base, first)
 
-    def sum(self, refs: Sequence[Ref], value: int, origin: int, base: str | None = None) -> Ref:
-        """The sum of two or more dense terms."""
+    def sum(
+        self, refs: Sequence[Ref], value: int, origin: int, base: str | None = None, first: int = NONE
+    ) -> Ref:
+        """The sum of two or more dense terms, called ``base``; see `total`."""
         tape = self._tape
         claims, wishes = tape.claims, tape.wishes
         ours: dict[Ref, None] = {}
@@ -89,12 +98,12 @@ class Adder:
                 wishes[ref] = wish
         device, same = None, True  # the usual case, without a call
         if tape.devices or not self._no_devices:
-            device, same = self._common_device(refs, value)
+            device, same = self._common_device(refs, value, first)
         terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
         if own:
             # A sum may work in place on its first operand only.
-            first = refs.index(own[0])
-            terms[0], terms[first] = terms[first], terms[0]
+            place = refs.index(own[0])
+            terms[0], terms[place] = terms[place], terms[0]
         pattern = self._pattern(len(terms)) if device is None and min(terms) > ABSENT else None
         if pattern is not None:
             total = tape.write(pattern, tuple(terms), base, None if origin == NONE else origin)
@@ -202,11 +211,13 @@ class Adder:
                     return tape.wishes[ref].removesuffix(ending)
         return f"{self._versions.blobs[value]}_grad"
 
-    def _join(self, slices: Sequence[tuple[Ref, Ref]], value: int, origin: int, base: str) -> tuple[Ref, Ref]:
+    def _join(
+        self, slices: Sequence[tuple[Ref, Ref]], value: int, origin: int, base: str, first: int
+    ) -> tuple[Ref, Ref]:
         """One slice with the rows of all."""
         tape = self._tape
         words = self._sparse_words(value)
-        device, _ = self._common_device([values for _, values in slices], value)
+        device, _ = self._common_device([values for _, values in slices], value, first)
         counts = [0, 0]
         seen: set[Ref] = set()
         for part in slices:
@@ -224,13 +235,20 @@ class Adder:
             tape.claims[cell] = value
         return cells
 
-    def _common_device(self, refs: Sequence[Ref], value: int) -> tuple[Any, bool]:
-        """The device of all of ``refs`` and True, or the device of the value if theirs differ."""
+    def _common_device(self, refs: Sequence[Ref], value: int, giver: int) -> tuple[Any, bool]:
+        """The device of all of ``refs`` and True, or the device of the value if theirs differ.
+
+        Where the first one was passed on by its giver, the device is called as that operator calls it.
+        """
         first = self._tape.device_of(refs[0])
         for ref in refs:
             device = self._tape.device_of(ref)
             if device is not first and not self._same_device(device, first):
                 return self._versions.device_of(value), False
+        if giver != NONE and not self._tape.is_own(refs[0], value):
+            own = self._operators[giver].device
+            if own is not None and self._same_device(own, first):
+                return own, True
         return first, True
 
     def _moved(self, ref: Ref, device: Any, origin: int) -> Ref:
