@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +329,7 @@ def test_the_shape_of_a_window() -> None:
         ("String", np.array([f"key {at}" for at in range(8)])),
     ],
 )
-def test_indexes(tmp_path: Path, kind: str, keys: Any) -> None:
+def test_indexes_are_saved(tmp_path: Path, kind: str, keys: Any) -> None:
     """As the original's test has it: five keys are numbered, then the index is frozen."""
 
     def numbers(index: str, *places: int) -> list[int]:
@@ -342,7 +343,7 @@ def test_indexes(tmp_path: Path, kind: str, keys: Any) -> None:
     workspace.FeedBlob("first", keys[:3])
     _run("IndexLoad", ["index", "first"], "index")
     assert numbers("index", 0, 3, 0, 4) == [1, 4, 1, 5]
-    with pytest.raises(RuntimeError, match="room for 5 keys only"):
+    with pytest.raises(RuntimeError, match="the index holds 5 keys"):
         numbers("index", 5)
     _run("IndexFreeze", "index", "index")
     assert numbers("index", 5, 4, 0, 6) == [0, 5, 1, 0]
@@ -355,21 +356,54 @@ def test_indexes(tmp_path: Path, kind: str, keys: Any) -> None:
     _run(f"{kind}IndexCreate", [], "other")
     _run("IndexLoad", ["other", "stored"], "other", skip_first_entry=1)
     assert numbers("other", 1, 4, 0) == [1, 4, 5]
-    with pytest.raises(RuntimeError, match="has keys already"):
-        _run("IndexLoad", ["other", "stored"], "other")
     _run("Save", "index", [], db=str(tmp_path / "saved"), db_type="minidb", absolute_path=1)
     workspace.ResetWorkspace()
     _run("Load", [], "index", db=str(tmp_path / "saved"), db_type="minidb", absolute_path=1)
     assert numbers("index", 3, 0, 6) == [4, 1, 6]
 
 
-def test_wrong_keys_of_indexes() -> None:
-    _run("IntIndexCreate", [], "index")
-    workspace.FeedBlob("keys", np.array([1]))
-    with pytest.raises(RuntimeError, match="has keys of int32, and 'keys' is int64"):
-        _run("IndexGet", ["index", "keys"], "numbers")
-    with pytest.raises(RuntimeError, match="'keys' holds no index"):
-        _run("IndexSize", "keys", "size")
+# ---- statistics --------------------------------------------------------------------------------------
+
+
+def _statistics(*registry: str) -> dict[bytes, int]:
+    _run("StatRegistryExport", list(registry), ["names", "numbers", "times"])
+    names, numbers = workspace.FetchBlob("names"), workspace.FetchBlob("numbers")
+    times = workspace.FetchBlob("times")
+    assert numbers.dtype == times.dtype == np.int64
+    assert all(0 <= time.time() - one < 60 for one in times)
+    return dict(zip(names.tolist(), numbers.tolist(), strict=True))
+
+
+def test_statistics() -> None:
+    """As the original's test has it: added up, given out, and added to a registry of one's own."""
+    workspace.FeedBlob("keys", np.array(["test/a", "test/b"]))
+    workspace.FeedBlob("values", np.array([34, 45]))
+    _statistics()
+    for _ in range(2):
+        _run("StatRegistryUpdate", ["keys", "values"], [])
+    found = _statistics()
+    assert (found[b"test/a"], found[b"test/b"]) == (68, 90)
+    _run("StatRegistryCreate", [], "registry")
+    _run("StatRegistryUpdate", ["names", "numbers", "registry"], [])
+    assert _statistics("registry") == found
+    assert set(_statistics("registry").values()) == {0}
+    assert _statistics()[b"test/a"] == 0
+    with pytest.raises(RuntimeError, match="'keys' was not written by StatRegistryCreate"):
+        _run("StatRegistryUpdate", ["names", "numbers", "keys"], [])
+    with pytest.raises(RuntimeError, match="texts and as many whole numbers"):
+        _run("StatRegistryUpdate", ["numbers", "numbers"], [])
+
+
+def test_iterations_are_counted() -> None:
+    _run("CreateMutex", [], "mutex")
+    workspace.FeedBlob("steps", np.array([5]))
+    net = core.Net("net")
+    net.AtomicIter(["mutex", "steps"], ["steps"])
+    workspace.CreateNet(net)
+    _statistics()
+    workspace.RunNet(net, 3)
+    assert workspace.FetchBlob("steps") == 8
+    assert _statistics()[b"atomic_iter/stats/steps/num_iter"] == 3
 
 
 # ---- maps --------------------------------------------------------------------------------------------
@@ -447,10 +481,10 @@ def test_elements_between_steps_that_run_at_once() -> None:
 
 def test_a_row_of_one_of_several_queues() -> None:
     for at in range(3):
-        _run("CreateBlobsQueue", [], f"queue_{at}", capacity=100, num_blobs=1)
+        _run("CreateBlobsQueue", [], f"queue_{at}", capacity=100, num_blobs=2)
         workspace.FeedBlob("x", np.array([at]))
         for _ in range(100):
-            _run("EnqueueBlobs", [f"queue_{at}", "x"], ["x"])
+            _run("EnqueueBlobs", [f"queue_{at}", "x", "x"], ["x", "x"])
     net = core.Net("sample")
     net.WeightedSampleDequeueBlobs(
         ["queue_0", "queue_1", "queue_2"],

@@ -13,6 +13,7 @@ from netgrad.caffe2.makers.types import is_operator, near_types
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
 from netgrad.caffe2.running.observers import Observer
 from netgrad.caffe2.running.parts import Part, partition
+from netgrad.caffe2.running.statistics import everywhere
 from netgrad.caffe2.running.turns import check_stopped, turn
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class CreatedNet:
             for blob in op.output:
                 workspace.create_blob(blob)
         self.parts = partition(operators)
+        self._counters = [op.input[1] for op in operators if op.type == "AtomicIter" and len(op.input) > 1]
 
     def run(self) -> bool:
         """Run it once; True, or an error."""
@@ -65,6 +67,8 @@ class CreatedNet:
                     self.failed_at = _place(part, before, error)
                     raise
             before += len(part.definitions)
+        for counter in self._counters:
+            everywhere.add(f"atomic_iter/stats/{counter}/num_iter".encode())
         for observer in self.observers:
             observer.stop()
         return True

@@ -18,6 +18,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     ranking,
     rebatching,
     sparse_updates,
+    statistics,
     text_files,
     texts,
     times,

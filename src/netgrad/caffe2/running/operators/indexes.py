@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.registry import runs
+from netgrad.caffe2.stored import Stored
+from netgrad.caffe2.tensors import elements_of, to_message
+from netgrad.core import InvalidModelError
+
+_BLOB_TYPE = "std::unique_ptr<caffe2::IndexBase>"
+_LIMIT = 2**31 - 1
 
 _TYPES: dict[str, Any] = {
     "StringIndexCreate": object,
@@ -16,7 +23,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class Index:
+class Index(Stored, blob_type=_BLOB_TYPE):
     """Keys of one type, by number.
 
     Attributes:
@@ -31,10 +38,29 @@ class Index:
         self.frozen = False
         self.numbers: dict[Any, int] = {}
 
+    def to_message(self, name: str) -> BlobProto:
+        """The keys, in the order of their numbers, as a blob of this name."""
+        keys = np.array(list(self.numbers), self.dtype)
+        return BlobProto(name=name, type=_BLOB_TYPE, tensor=to_message(keys, name, 0, keys.size))
+
+    @classmethod
+    def of(cls, blob: BlobProto, where: str) -> Index:
+        """The index of the keys that a blob holds; further ones may come in.
+
+        Raises:
+            InvalidModelError: It is something else.
+        """
+        if not blob.HasField("tensor"):
+            raise InvalidModelError(f"{where} is no index: it holds no keys")
+        keys = elements_of(blob.tensor)
+        index = cls(keys.dtype, _LIMIT)
+        index.numbers = {key: number for number, key in enumerate(keys.tolist(), 1)}
+        return index
+
 
 @runs(*_TYPES)
 def _create(call: Call) -> None:
-    call.put(0, Index(_TYPES[call.definition.type], call.argument("max_elements", 2**31 - 1)))
+    call.put(0, Index(_TYPES[call.definition.type], call.argument("max_elements", _LIMIT)))
 
 
 def _index(call: Call) -> Index:

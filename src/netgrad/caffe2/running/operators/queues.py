@@ -95,7 +95,7 @@ def _safe_dequeue(call: Call) -> None:
 def _weighted_sample_dequeue(call: Call) -> None:
     """Take a row out of one of several queues, drawn by weights; the last output says whether it was empty.
 
-    With ``table_idx_blob`` the output at that place says which queue it was.
+    With ``table_idx_blob`` the output at that place says which queue it was, instead of the row's blob.
     """
     count = len(call.definition.input)
     weights = np.asarray(call.argument("weights", (1.0,) * count), np.float64)
@@ -105,11 +105,10 @@ def _weighted_sample_dequeue(call: Call) -> None:
     random = call.memory.setdefault("random", np.random.default_rng())
     chosen = int(random.choice(count, p=weights / weights.sum()))
     queue = _queue(call, chosen)
-    outputs = [at for at in range(last) if at != place]
-    if len(outputs) != queue.width:
+    if last != queue.width:
         raise call.error(f"queue '{call.definition.input[chosen]}' has rows of {queue.width} blobs")
     row = _take(call, queue)
-    for at, value in zip(outputs, row or (), strict=False):
+    for at, value in enumerate(row or ()):
         call.put(at, value)
     if place >= 0:
         call.write(place, np.array([chosen], np.int32))
