@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,20 +63,11 @@ def decoded(kind: str, v: dict[str, Array], encoder_lengths: Array | None) -> li
     return [np.array(collected) for collected in found]
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("recomputed", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_attention(kind: str, recomputed: bool, masked: bool) -> None:
-    model = ModelHelper(name="decoder")
-    blobs = ["x", "encoder", "h0", "c0", "context0", "lengths", "encoder_lengths"]
-    model.net.AddExternalInput(*blobs)
-    result = rnn_cell.LSTMWithAttention(
+def decoder(model: ModelHelper, kind: str, recomputed: bool, masked: bool) -> Any:
+    """The decoder as a recurrent net."""
+    return rnn_cell.LSTMWithAttention(
         model,
-        core.BlobReference("x"),
-        core.BlobReference("lengths"),
-        core.BlobReference("h0"),
-        core.BlobReference("c0"),
-        core.BlobReference("context0"),
+        *map(core.BlobReference, ("x", "lengths", "h0", "c0", "context0")),
         OUTPUT,
         core.BlobReference("encoder"),
         core.BlobReference("encoder_lengths") if masked else None,
@@ -86,6 +78,50 @@ def test_attention(kind: str, recomputed: bool, masked: bool) -> None:
         lstm_memory_optimization=recomputed,
         attention_memory_optimization=recomputed,
     )
+
+
+def unrolled(model: ModelHelper, kind: str) -> Any:
+    """The decoder step by step."""
+    cell = rnn_cell.LSTMWithAttentionCell(
+        encoder_output_dim=OUTPUT,
+        encoder_outputs=core.BlobReference("encoder"),
+        encoder_lengths=None,
+        decoder_input_dim=INPUT,
+        decoder_state_dim=STATE,
+        name="att",
+        attention_type=KINDS[kind],
+        weighted_encoder_outputs=None,
+        forget_bias=0.0,
+        lstm_memory_optimization=False,
+        attention_memory_optimization=False,
+    )
+    return rnn_cell.UnrolledCell(cell, STEPS).apply_over_sequence(
+        model,
+        core.BlobReference("x"),
+        core.BlobReference("lengths"),
+        [core.BlobReference(blob) for blob in ("h0", "c0", "context0")],
+        outputs_with_grads=(0, 4),
+    )[1]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("recomputed", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention(kind: str, recomputed: bool, masked: bool) -> None:
+    check(kind, lambda model: decoder(model, kind, recomputed, masked), masked)
+
+
+@pytest.mark.parametrize("kind", ["regular", "recurrent", "dot"])
+def test_unrolled_attention(kind: str) -> None:
+    check(kind, lambda model: unrolled(model, kind), masked=False)
+
+
+def check(kind: str, build: Callable[[ModelHelper], Any], masked: bool) -> None:
+    """The states and the gradients by all parameters and inputs."""
+    model = ModelHelper(name="decoder")
+    blobs = ["x", "encoder", "h0", "c0", "context0", "lengths", "encoder_lengths"]
+    model.net.AddExternalInput(*blobs)
+    result = build(model)
     workspace.RunNetOnce(model.param_init_net)
     rng = np.random.default_rng(2)
     shapes = {

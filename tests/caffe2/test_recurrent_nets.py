@@ -225,6 +225,40 @@ def test_sequences_of_other_lengths_need_no_new_model() -> None:
     assert part.compiled == 1
 
 
+def test_shapes_are_inferred() -> None:
+    model, (every, last) = sum_mul()
+    feed()
+    model.net.AddGradientOperators([every])
+    shapes, types = workspace.InferShapesAndTypes([model.net])
+    assert shapes[str(every)] == [STEPS, BATCH, SIZE]
+    assert shapes[str(last)] == shapes["h0_grad"] == [1, BATCH, SIZE]
+    assert shapes["x_grad"] == [STEPS, BATCH, SIZE]
+    assert types["x_grad"] == core.DataType.DOUBLE
+
+
+def test_seeds_of_operators_in_the_step_draw_again_what_they_drew() -> None:
+    def drawn() -> Array:
+        step = core.Net("step")
+        row, before = step.AddExternalInputs("x_t", "h_prev")
+        noise = step.GaussianFill(row, "noise", input_as_shape=0)
+        after = step.Sum([before, noise], "h")
+        step.AddExternalOutput(after)
+        step.set_rand_seed(5)
+        net = core.Net("outer")
+        every, _ = recurrent.recurrent_net(
+            net, step, [(row, "x")], [(before, "h0")], {before: after}, scope="cell", forward_only=True
+        )
+        workspace.FeedBlob("x", np.zeros((STEPS, BATCH, SIZE), np.float32))
+        workspace.FeedBlob("h0", np.zeros((1, BATCH, SIZE), np.float32))
+        workspace.RunNetOnce(net)
+        return workspace.FetchBlob(every)
+
+    first = drawn()
+    np.testing.assert_array_equal(drawn(), first)
+    rows = np.diff(first, axis=0, prepend=0)
+    assert len(np.unique(rows.round(5))) == rows.size  # each step draws numbers of its own
+
+
 def test_blobs_of_steps_are_retrieved() -> None:
     model, _ = sum_mul()
     x, h0 = feed()

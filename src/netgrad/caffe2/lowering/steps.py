@@ -120,7 +120,7 @@ class Steps:
     @property
     def _steps(self) -> int | str | None:
         """The number of steps as far as it is known before."""
-        return self._sequences[0].dim(0) if self._sequences else None
+        return next((dim for sequence in self._sequences if (dim := sequence.dim(0)) is not None), None)
 
 
 def run_step(

@@ -197,7 +197,7 @@ def _program(definitions: Sequence[OperatorDef]) -> Program:
     Programs with seeded operators are not shared, since a net that is created anew draws the same numbers
     again.
     """
-    if any(definition.device_option.HasField("random_seed") for definition in definitions):
+    if any(map(_is_seeded, definitions)):
         return Program(definitions, complete=True)
     key = b"".join(
         len(content).to_bytes(8, "little") + content
@@ -211,6 +211,12 @@ def _program(definitions: Sequence[OperatorDef]) -> Program:
                 _programs.popitem(last=False)
         _programs.move_to_end(key)
     return found
+
+
+def _is_seeded(definition: OperatorDef) -> bool:
+    """Whether an operator, or one in a net that it holds, has a seed."""
+    inner = (one for argument in definition.arg for one in argument.n.op)
+    return definition.device_option.HasField("random_seed") or any(map(_is_seeded, inner))
 
 
 def _copy(definition: OperatorDef) -> OperatorDef:
