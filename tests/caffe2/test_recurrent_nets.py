@@ -13,7 +13,7 @@ import netgrad
 from netgrad import caffe2
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.python import brew, core, recurrent, rnn_cell, workspace
-from netgrad.caffe2.python.model_helper import ModelHelper
+from netgrad.caffe2.python.model_helper import ExtractPredictorNet, ModelHelper
 from netgrad.caffe2.python.workspace.current import current
 
 STEPS, BATCH, SIZE = 4, 3, 2
@@ -545,3 +545,23 @@ def test_a_step_that_reads_an_unknown_blob_is_refused_by_name() -> None:
 def test_cudnn_lstm_says_that_it_is_missing() -> None:
     with pytest.raises(NotImplementedError, match=r"cudnn_LSTM.*rnn_cell\.LSTM"):
         rnn_cell.cudnn_LSTM(ModelHelper("m"), "x", ("h0", "c0"), 2, 3, scope="lstm")
+
+
+def test_the_predicting_part_has_steps_on_its_device_and_no_backward_steps() -> None:
+    model, (every, _) = sum_mul()
+    x, h0 = feed()
+    model.net.AddGradientOperators([model.net.AveragedLoss(every, "loss")])
+    device = core.DeviceOption(0, 1)
+    predict, exported = ExtractPredictorNet(
+        model.net.Proto(), ["x"], [every], device=device, renames={"h0": "start", str(every): "states"}
+    )
+    assert exported == ["start"]
+    (op,) = predict.Proto().op
+    (step,) = (argument.n for argument in op.arg if argument.name == "step_net")
+    assert [inner.device_option for inner in step.op] == [device, device]
+    assert all(argument.n == NetDef() for argument in op.arg if argument.name == "backward_step_net")
+    workspace.ResetWorkspace()
+    workspace.FeedBlob("x", x)
+    workspace.FeedBlob("start", h0)
+    workspace.RunNetOnce(predict)
+    np.testing.assert_allclose(workspace.FetchBlob("states"), sum_mul_formula(x, h0))

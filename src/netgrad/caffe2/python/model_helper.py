@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef
+from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.makers.types import is_operator, near_types, registered_types
 from netgrad.caffe2.python import core, scope
 from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo, ParameterTags
 from netgrad.caffe2.python.modeling.parameter_sharing import parameter_sharing_context
 from netgrad.caffe2.python.optimizer_context import DEFAULT_OPTIM, OptimizerContext
+from netgrad.caffe2.python.predictor_part import ExtractPredictorNet as ExtractPredictorNet
 
 
 class ModelHelper:
@@ -266,59 +267,3 @@ def _in_scope(params: Sequence[Any], namescope: str | None) -> list[Any]:
     if wanted and not wanted.endswith("/"):
         wanted += "/"
     return [param for param in params if str(param).startswith(wanted)]
-
-
-def ExtractPredictorNet(
-    net_proto: NetDef,
-    input_blobs: Sequence[Any],
-    output_blobs: Sequence[Any],
-    device: DeviceOption | None = None,
-    renames: Mapping[str, str] | None = None,
-    disabled_inputs: Sequence[Any] | None = None,
-) -> tuple[Any, list[str]]:
-    """The part of a net that predicts.
-
-    Args:
-        net_proto: The net.
-        input_blobs: What it gets.
-        output_blobs: What it gives.
-        device: Where its operators run, if not where the net says.
-        renames: New names of blobs.
-        disabled_inputs: Blobs that nothing may read.
-
-    Returns:
-        A net ``<name>_predict``, and the blobs that it reads besides.
-
-    Raises:
-        Exception: An operator is in training mode (an argument ``is_test`` of 0).
-    """
-    inputs, outputs = {str(blob) for blob in input_blobs}, {str(blob) for blob in output_blobs}
-    disabled = {str(blob) for blob in disabled_inputs or ()}
-    ops = net_proto.op
-    first = next((k for k, op in enumerate(ops) if inputs & set(op.input)), 0)
-    last = max((k for k, op in enumerate(ops) if outputs & set(op.output)), default=-1)
-    known = inputs | set(net_proto.external_input)
-    external = {blob for blob in net_proto.external_input if blob not in inputs} - disabled
-    names = dict(renames or {})
-    predict = core.Net(f"{net_proto.name}_predict")
-    proto = predict.Proto()
-    used: dict[str, None] = {}
-    for op in ops[first : last + 1]:
-        if not set(op.input) <= known - disabled:
-            continue
-        for argument in op.arg:
-            if argument.name == "is_test" and argument.i == 0:
-                raise Exception(f"an operator has is_test=0, as in a model that is trained: {op}")
-        known |= set(op.output)
-        added = proto.op.add()
-        added.CopyFrom(op)
-        added.input[:] = [names.get(blob, blob) for blob in op.input]
-        added.output[:] = [names.get(blob, blob) for blob in op.output]
-        if device is not None:
-            added.device_option.CopyFrom(device)
-        used.update(dict.fromkeys(blob for blob in op.input if blob in external))
-    proto.external_input.extend(names.get(str(blob), str(blob)) for blob in (*input_blobs, *used))
-    proto.external_output.extend(names.get(str(blob), str(blob)) for blob in output_blobs)
-    if device is not None:
-        proto.device_option.CopyFrom(device)
-    return predict, [names.get(blob, blob) for blob in used]

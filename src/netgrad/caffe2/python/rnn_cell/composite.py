@@ -124,6 +124,13 @@ class MultiRNNCell(RNNCell):
             else:
                 self.output_connected_layers = []
         self.output_connected_layers.append(len(self.cells) - 1)
+        first = [0]  # of each layer's states among those of all layers
+        for cell in self.cells:
+            first.append(first[-1] + len(cell.get_state_names()))
+        self.output_indices = [
+            first[layer] + self.cells[layer].get_output_state_index()
+            for layer in self.output_connected_layers
+        ]
         self.state_names = [
             self.layer_scoper(layer)(name)
             for layer, cell in enumerate(self.cells)
