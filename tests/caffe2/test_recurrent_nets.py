@@ -565,3 +565,17 @@ def test_the_predicting_part_has_steps_on_its_device_and_no_backward_steps() -> 
     workspace.FeedBlob("start", h0)
     workspace.RunNetOnce(predict)
     np.testing.assert_allclose(workspace.FetchBlob("states"), sum_mul_formula(x, h0))
+
+
+def test_operators_that_run_one_by_one_find_what_the_steps_have_kept() -> None:
+    """A text among what the net reads makes each operator run on its own."""
+    model, (every, _) = sum_mul()
+    model.net.AddExternalInput("words")
+    model.net.Copy("words", "copied_words")
+    x, h0 = feed()
+    workspace.FeedBlob("words", np.array(["a", "b"], dtype=object))
+    gradients = model.net.AddGradientOperators([every])
+    workspace.RunNetOnce(model.net)
+    assert list(workspace.FetchBlob("copied_words")) == [b"a", b"b"]
+    expected = slopes(lambda x, h0: sum_mul_formula(x, h0).sum(), [x, h0], 0)
+    np.testing.assert_allclose(workspace.FetchBlob(gradients["x"]), expected, rtol=1e-6, atol=1e-8)

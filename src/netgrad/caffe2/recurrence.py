@@ -201,7 +201,7 @@ def with_kept(definitions: Iterable[OperatorDef], *, if_read: bool = False) -> l
     ``RecurrentNetwork`` and more inputs of its gradient.
 
     Args:
-        definitions: The operators; they aren't changed.
+        definitions: The operators; they aren't changed. What is written out already is left as it is.
         if_read: Whether only that is written out which some gradient among the operators reads.
     """
     found = list(definitions)
@@ -216,8 +216,17 @@ def with_kept(definitions: Iterable[OperatorDef], *, if_read: bool = False) -> l
         completed = OperatorDef()
         completed.CopyFrom(definition)
         operands = completed.output if definition.type == FORWARD else completed.input
-        if operands and not (definition.type == FORWARD and if_read and operands[-1] not in read):
-            operands.extend(Recurrence(definition).kept_blobs(operands[-1]))
+        said = Recurrence(definition)
+        count = len(said.kept) + len(said.hidden_states)
+        is_complete = len(operands) > count and list(operands[-count:]) == list(
+            said.kept_blobs(operands[-count - 1])
+        )
+        if (
+            operands
+            and not is_complete
+            and (definition.type == GRADIENT or not if_read or operands[-1] in read)
+        ):
+            operands.extend(said.kept_blobs(operands[-1]))
         result.append(completed)
     return result
 
