@@ -55,6 +55,42 @@ def test_devices_get_the_rows_of_all(cpu_device: bool) -> None:
         np.testing.assert_allclose(found, table, rtol=1e-5, atol=1e-6)
 
 
+def _two_tables(model: Any, loss_scale: float) -> list[Any]:
+    for name, value in (("first", 0.5), ("second", -1.0)):
+        model.AddParameter(model.param_init_net.ConstantFill([], name, shape=[6, 2], value=value))
+    gathered = [model.net.Gather([name, "indices"], f"{name}_rows") for name in ("first", "second")]
+    model.net.SquaredL2Distance(gathered, "distance")
+    loss = model.net.AveragedLoss("distance", "loss")
+    return [model.net.Scale(loss, "scaled_loss", scale=loss_scale)]
+
+
+def test_tables_with_the_same_row_numbers() -> None:
+    """The numbers are put together once, and the rows of both tables."""
+    indices = np.array([0, 1, 2, 2, 4, 1], np.int32)
+    model = ModelHelper("tables")
+    data_parallel_model.Parallelize_CPU(
+        model,
+        no_input,
+        _two_tables,
+        optimizer_builder_fun=lambda model: optimizer.build_sgd(model, 0.6),
+        devices=[0, 1, 2],
+    )
+    feed(model, {"indices": indices})
+    data_parallel_model.RunInitNet(model)
+    first, second = np.full((6, 2), 0.5), np.full((6, 2), -1.0)
+    for _ in range(2):
+        feed(model, {"indices": indices})
+        data_parallel_model.RunNet(model, 1)
+        step = 0.6 * (first - second)[indices] / len(indices)
+        np.subtract.at(first, indices, step)
+        np.add.at(second, indices, step)
+    np.testing.assert_allclose(workspace.FetchBlob("cpu_2/first"), first, rtol=1e-5)
+    np.testing.assert_allclose(workspace.FetchBlob("cpu_1/second"), second, rtol=1e-5)
+    concatenated = [op.output[0] for op in model.net.Proto().op if op.type == "Concat"]
+    assert len([name for name in concatenated if name.endswith("_index_concat")]) == 1
+    assert len(concatenated) == 3
+
+
 IMAGES = _random.normal(size=(8, 2, 3, 3)).astype(np.float32)
 
 

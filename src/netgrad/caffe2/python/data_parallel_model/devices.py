@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -131,8 +132,8 @@ def check_unique(params: Iterable[Any]) -> None:
     Raises:
         AssertionError: Some are.
     """
-    names = [str(param) for param in params]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(str(param) for param in params)
+    twice = [name for name, count in counts.items() if count > 1]
     assert not twice, f"Duplicate entries in params: {', '.join(twice)}"
 
 
