@@ -199,3 +199,28 @@ def test_a_part_that_would_produce_what_it_is_given() -> None:
         net.ClonePartial("part", ["a", "d"], ["e"])
     part, _ = net.ClonePartial("part", ["b"], ["e"])
     assert [op.type for op in part.Proto().op] == ["Relu", "Relu", "Sum"]
+
+
+def test_an_operator_between_others() -> None:
+    net = core.Net("rerouted")
+    net.Conv(["image", "w", "b"], "conv")
+    net.Relu("conv", "y")
+    net.Sqr("conv", "z")
+    net.AddExternalOutput(core.BlobReference("conv"))
+    scaled = core.CreateOperator("Mul", ["conv", "scale"], ["scaled"])
+    assert net.reroute_tensor("conv", scaled, [net.Proto().op[1]]) == 1
+    assert [(op.type, list(op.input)) for op in net.Proto().op] == [
+        ("Conv", ["image", "w", "b"]),
+        ("Mul", ["conv", "scale"]),
+        ("Relu", ["scaled"]),
+        ("Sqr", ["conv"]),
+    ]
+    assert net.external_outputs == ["scaled"]
+    assert net.external_inputs == ["image", "w", "b", "scale"]
+    with pytest.raises(AssertionError, match="not taking in conv"):
+        net.reroute_tensor("conv", core.CreateOperator("Relu", ["y"], ["u"]))
+    net.Relu("y", "y")
+    with pytest.raises(AssertionError, match="writes y more than once"):
+        net.reroute_tensor("y", core.CreateOperator("Relu", ["y"], ["u"]))
+    with pytest.raises(AssertionError, match="no place 9"):
+        net.insert_op_at_idx(scaled, 9)

@@ -172,3 +172,25 @@ def test_what_is_on_the_processor(
     found = core.InferOpBlobDevices(op)
     for options, expected in zip(found, (reads, writes), strict=True):
         assert [option.device_type for option in options] == [option.device_type for option in expected]
+
+
+def test_stand_ins_send_and_receive_copies() -> None:
+    gpu = core.DeviceOption(caffe2_pb2.CUDA, 0)
+    init_net, net = core.Net("init"), core.Net("net")
+    with core.DeviceScope(gpu):
+        init_net.XavierFill([], "w", shape=[10, 100])
+    init_net.Proto().op.append(core.CreateOperator("Sends", ["w"], []))
+    net.Proto().op.append(core.CreateOperator("Receives", [], ["w"]))
+    net.Sqr("w", "y")
+    with core.DeviceScope(gpu):
+        net.Sqr("w", "z")
+    stand_ins = ["Sends", "Receives"]
+    sent, devices = core.InjectCrossDeviceCopies(init_net, placeHolderOps=stand_ins)
+    assert _listed(sent)[1:] == [("CopyGPUToCPU", ["w"], ["w_cpu"]), ("Sends", ["w_cpu"], [])]
+    received, _ = core.InjectCrossDeviceCopies(net, devices, placeHolderOps=stand_ins)
+    assert _listed(received) == [
+        ("Receives", [], ["w_cpu"]),
+        ("Sqr", ["w_cpu"], ["y"]),
+        ("CopyCPUToGPU", ["w_cpu"], ["w"]),
+        ("Sqr", ["w"], ["z"]),
+    ]

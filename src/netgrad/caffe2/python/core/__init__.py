@@ -41,7 +41,12 @@ from netgrad.caffe2.python.core.process import (
     SetPerOpEnginePref,
 )
 from netgrad.caffe2.python.core.python_operators import CreatePythonOperator
-from netgrad.caffe2.python.core.remap import control_op_remap, recurrent_network_op_remap, remap_proto
+from netgrad.caffe2.python.core.remap import (
+    control_op_remap,
+    recurrent_network_op_remap,
+    remap_input,
+    remap_proto,
+)
 from netgrad.caffe2.python.core.ssa import (
     get_op_ids_in_path,
     get_output_producers,
@@ -113,6 +118,7 @@ __all__ = [
     "get_undefined_blobs",
     "output_to_list",
     "recurrent_network_op_remap",
+    "remap_input",
     "remap_proto",
     "scoped_execution_step",
     "to_execution_step",

@@ -45,7 +45,8 @@ def InjectCrossDeviceCopies(
         blob_to_device: Where blobs are, to which those of the net are added. External inputs that it doesn't
             name are on the net's device.
         blob_remap: The copies that earlier nets have made, to which those of this net are added.
-        placeHolderOps: Types of operators that stand for something else and take their blobs where they are.
+        placeHolderOps: Types of operators that stand for something else, such as sending and receiving. All
+            their blobs are on their device; where a blob is on another one, they write a copy of it.
 
     Returns:
         The net ``<name>_cross_device``, and where all blobs are.
@@ -95,14 +96,16 @@ class _Injection:
     def _add(self, op: OperatorDef) -> None:
         added = OperatorDef()
         added.CopyFrom(op)
-        if op.type in self._placeholders:
-            reads, writes = self._as_they_are(added)
+        is_stand_in = op.type in self._placeholders
+        if is_stand_in:
+            reads, writes = [op.device_option] * len(op.input), [op.device_option] * len(op.output)
         else:
             reads, writes = InferOpBlobDevices(op)
         names = {blob: self._on(blob, device) for blob, device in zip(op.input, reads, strict=True)}
         for blob, device in zip(added.output, writes, strict=True):
             before = self._devices.get(blob)
-            if before is not None and blob not in op.input and not _reachable(before, device):
+            moves = before is not None and blob not in op.input and not _reachable(before, device)
+            if moves and not is_stand_in:
                 raise RuntimeError(
                     f"In-place blob: {blob} is not supported between operators with different device "
                     f"options; previous: {before}, now: {device}. Failed op: {op}"
@@ -110,6 +113,8 @@ class _Injection:
         added.input[:] = [names[blob] for blob in op.input]
         for place, blob in enumerate(added.output):
             name = names.get(blob, blob)
+            if is_stand_in and not _reachable(self._devices.get(blob, writes[place]), writes[place]):
+                name = self._name(blob, writes[place])  # what comes from elsewhere goes home when it is read
             self._forget(blob)
             self._now.pop(blob, None)
             if name != blob:
@@ -118,14 +123,6 @@ class _Injection:
             added.output[place] = name
             self._devices[name] = writes[place]
         self._new.extend_ops([added])
-
-    def _as_they_are(self, op: OperatorDef) -> tuple[list[DeviceOption], list[DeviceOption]]:
-        """The devices of a stand-in's blobs: where they are; what it writes is on the processor."""
-        cpu = DeviceOption(device_type=CPU)
-        op.output[:] = [
-            blob if self._devices.get(blob, cpu).device_type == CPU else f"{blob}_cpu" for blob in op.output
-        ]
-        return [self._home(blob) for blob in op.input], [cpu] * len(op.output)
 
     def _home(self, blob: str) -> DeviceOption:
         """The device of a blob itself."""

@@ -15,6 +15,7 @@ from netgrad.caffe2.python.core.blob_reference import (
 )
 from netgrad.caffe2.python.core.copies import cloned, part_of
 from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
+from netgrad.caffe2.python.core.net_edits import NetEdits
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
 from netgrad.caffe2.python.core.net_operators import NetOperators
 from netgrad.caffe2.python.core.net_records import NetRecords, blobs_of
@@ -24,7 +25,7 @@ from netgrad.caffe2.python.core.remap import RemapFunction
 from netgrad.caffe2.python.core.tracebacks import remember
 
 
-class Net(NetOperators, NetSettings, NetRecords):
+class Net(NetOperators, NetEdits, NetSettings, NetRecords):
     """A `NetDef` that operators are added to: ``net.OpType(inputs, outputs, arguments...)``.
 
     Raw names get the current name scope. What an operator reads and nothing in the net has written becomes an

@@ -25,6 +25,7 @@ _ON_PROCESSOR: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...] | None]] 
     "EnsureCPUOutput": ((), None),
     "Concat": ((), (1,)),  # the sizes of the parts
     "Split": ((1,), ()),
+    "SplitByLengths": ((1,), ()),
     "LearningRate": ((0,), ()),  # the counter of iterations, as in the following
     "Adam": ((5,), ()),
     "SparseAdam": ((6,), ()),

@@ -24,6 +24,11 @@ def remap_proto(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
         names.extend(renamed)
 
 
+def remap_input(op: OperatorDef, blob_name_remapping: Mapping[str, str]) -> None:
+    """Rename inputs of an operator."""
+    op.input[:] = [blob_name_remapping.get(name, name) for name in op.input]
+
+
 def remap_net(net: NetDef, blob_remap: Mapping[str, str]) -> None:
     """Rename all blobs of a net, in place."""
     for op in net.op:
