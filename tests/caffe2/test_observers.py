@@ -68,8 +68,6 @@ def test_what_is_not_there_says_so() -> None:
         workspace.FetchInt8Blob("x")
     with pytest.raises(NotImplementedError, match="fetch x by FetchBlob"):
         workspace.FetchTorch("x")
-    with pytest.raises(RuntimeError, match="there is no transform 'ConvToNNPack'"):
-        workspace.ApplyTransform("ConvToNNPack", core.Net("n"))
 
 
 def test_names_of_the_native_module() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -157,10 +158,19 @@ class ModelHelper:
         """Both."""
         return self.GetParams(namescope) + self.GetComputedParams(namescope)
 
-    def Validate(self) -> list[str]:
+    def _Validate(self) -> list[str]:
         """The names of parameters that are registered twice."""
-        names = [str(param) for param in self.params]
-        return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        counts = Counter(str(param) for param in self.params)
+        return [name for name, count in counts.items() if count > 1]
+
+    def Validate(self) -> None:
+        """Check that no parameter is registered twice.
+
+        Raises:
+            AssertionError: One is.
+        """
+        duplicates = self._Validate()
+        assert not duplicates, f"parameters are registered twice: {', '.join(duplicates)}"
 
     # ---- gradients ---------------------------------------------------------------------------------
 
@@ -172,8 +182,7 @@ class ModelHelper:
         """
         if self.gradient_ops_added:
             raise RuntimeError("You cannot run AddGradientOperators twice.")
-        duplicates = self.Validate()
-        assert not duplicates, f"parameters are registered twice: {', '.join(duplicates)}"
+        self.Validate()
         self.gradient_ops_added = True
         self.grad_map = self.net.AddGradientOperators(*args, **kwargs)
         self.param_to_grad.update(self.get_param_to_grad(self.params))

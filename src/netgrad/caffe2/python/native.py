@@ -52,6 +52,8 @@ class C:
     Blob = Blob
     Tensor = Tensor
     Mode = OpenMode
+    use_mkldnn = False
+    has_mkldnn = False
     is_asan: bool
     has_cuda_support: bool
     has_gpu_support: bool

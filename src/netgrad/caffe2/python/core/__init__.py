@@ -1,5 +1,6 @@
 """Nets, operators, gradients, plans: what scripts know as ``caffe2.python.core``."""
 
+from netgrad.caffe2.makers.types import registered_types
 from netgrad.caffe2.python.core.blob_reference import (
     BlobReference,
     ScopedBlobReference,
@@ -67,6 +68,8 @@ from netgrad.caffe2.python.scope import (
     EmptyDeviceScope,
     NameScope,
 )
+
+_REGISTERED_OPERATORS = registered_types()  # scripts ask whether a type is in it
 
 __all__ = [
     "IR",

@@ -20,6 +20,7 @@ from netgrad.caffe2.python.workspace.blobs import (
     SerializeBlob,
     blobs,
 )
+from netgrad.caffe2.python.workspace.costs import GetOperatorCost
 from netgrad.caffe2.python.workspace.current import (
     CurrentWorkspace,
     ResetWorkspace,
@@ -56,8 +57,6 @@ from netgrad.caffe2.python.workspace.immediate import (
     StopImmediate,
 )
 from netgrad.caffe2.python.workspace.inputs import (
-    ApplyTransform,
-    ApplyTransformIfFaster,
     FetchInt8Blob,
     FetchInt8BlobRealVal,
     FetchTorch,
@@ -85,6 +84,9 @@ from netgrad.caffe2.python.workspace.nets import (
     StringifyProto,
 )
 from netgrad.caffe2.python.workspace.predictor import Predictor
+from netgrad.caffe2.python.workspace.transforms import ApplyTransform, ApplyTransformIfFaster
+
+_immediate_root_folder = ""  # the folder of immediate mode, which scripts may look at
 
 __all__ = [
     "ApplyTransform",
@@ -118,6 +120,7 @@ __all__ = [
     "GetNameScope",
     "GetNetName",
     "GetNumNUMANodes",
+    "GetOperatorCost",
     "GlobalInit",
     "GpuDeviceType",
     "HasBlob",

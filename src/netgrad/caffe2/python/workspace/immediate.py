@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from types import ModuleType
 from typing import Any
 
 from netgrad.caffe2.python.core.operators import when_created
@@ -21,18 +23,29 @@ def StartImmediate(i_know: bool = False) -> None:
     global _workspace
     if _workspace is not None:
         return
-    _workspace = Workspace(root_folder=tempfile.gettempdir())
+    _workspace = Workspace(root_folder=tempfile.mkdtemp(prefix="caffe2-immediate"))
+    _module()._immediate_root_folder = _workspace.root_folder
     when_created.append(RunOperatorImmediate)
     if not i_know:
         print("Immediate mode: every operator runs when it is created. StopImmediate() ends it.")
 
 
 def StopImmediate() -> None:
-    """End immediate mode, and forget its blobs."""
+    """End immediate mode, and forget its blobs and its folder."""
     global _workspace
     if _workspace is not None:
         when_created.remove(RunOperatorImmediate)
+        shutil.rmtree(_workspace.root_folder, ignore_errors=True)
         _workspace = None
+        _module()._immediate_root_folder = ""
+
+
+def _module() -> Any:
+    """What scripts know as ``workspace``, which says where the folder of immediate mode is."""
+    from netgrad.caffe2.python import workspace
+
+    found: ModuleType = workspace
+    return found
 
 
 def IsImmediate() -> bool:

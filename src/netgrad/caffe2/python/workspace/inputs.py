@@ -91,17 +91,3 @@ def FetchTorch(name: Any) -> NoReturn:
         NotImplementedError: Always: blobs are fetched as arrays.
     """
     raise NotImplementedError(f"netgrad has no tensors of PyTorch: fetch {name} by FetchBlob")
-
-
-def ApplyTransform(transform_key: str, net: Any) -> NoReturn:
-    """A net that a registered transform has changed.
-
-    Raises:
-        RunError: Always: there are no transforms, since ONNX Runtime rewrites what it compiles.
-    """
-    raise RunError(f"there is no transform '{transform_key}': what runs is rewritten when it is compiled")
-
-
-def ApplyTransformIfFaster(transform_key: str, net: Any, init_net: Any, **kwargs: Any) -> NoReturn:
-    """`ApplyTransform`."""
-    ApplyTransform(transform_key, net)

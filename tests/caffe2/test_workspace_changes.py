@@ -1,0 +1,96 @@
+"""Changed nets, and what operators cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.caffe2.python import brew, core, workspace
+from netgrad.caffe2.python.model_helper import ModelHelper
+
+
+def _net() -> Any:
+    net = core.Net("net")
+    net.Conv(["data", "w", "b"], "conv", kernel=3)
+    net.Relu("conv", "y")
+    return net
+
+
+def test_a_change_of_a_net() -> None:
+    net = _net()
+    changed = workspace.ApplyTransform("ConvToNNPack", net.Proto())
+    assert [op.engine for op in changed.op] == ["NNPACK", ""]
+    assert [op.engine for op in net.Proto().op] == ["", ""]
+    with core.DeviceScope(core.DeviceOption(1)):
+        elsewhere = _net()
+    assert workspace.ApplyTransform("ConvToNNPack", elsewhere).op[0].engine == ""
+    with pytest.raises(RuntimeError, match=r"there is no transform ConvToNN.*ConvToNNPack"):
+        workspace.ApplyTransform("ConvToNN", net.Proto())
+
+
+@pytest.mark.parametrize(("threshold", "engine"), [(0.0, "NNPACK"), (1e9, "")])
+def test_a_change_if_it_is_faster(threshold: float, engine: str) -> None:
+    init = core.Net("init")
+    for name, shape in {"data": [1, 2, 5, 5], "w": [3, 2, 3, 3], "b": [3]}.items():
+        init.ConstantFill([], name, shape=shape, value=0.5)
+    found = workspace.ApplyTransformIfFaster(
+        "ConvToNNPack", _net().Proto(), init.Proto(), main_runs=2, improvement_threshold=threshold
+    )
+    assert found.op[0].engine == engine
+    assert not workspace.HasBlob("data")
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "flops", "written"),
+    [
+        # each of 8 * 8 outputs: 9 products and their sums
+        (("Conv2D", {"kernel": 3, "pad": 1}), [(1, 1, 8, 8), (1, 1, 3, 3)], 8 * 8 * 9 * 2, 4 * 8 * 8),
+        (
+            ("Conv", {"kernel": 3, "stride": 2}),
+            [(2, 3, 7, 7), (4, 3, 3, 3), (4,)],
+            2 * 4 * 9 * 27 * 2,
+            4 * 2 * 4 * 9,
+        ),
+        # 3 rows of 5 outputs, each 4 products, their sums and the bias
+        (("FC", {}), [(3, 4), (5, 4), (5,)], 3 * 5 * (2 * 4 + 1), 4 * 3 * 5),
+    ],
+)
+def test_costs(op: Any, shapes: list[tuple[int, ...]], flops: int, written: int) -> None:
+    names = ["x", "w", "b"][: len(shapes)]
+    for name, shape in zip(names, shapes, strict=True):
+        workspace.FeedBlob(name, np.zeros(shape))
+    message = core.CreateOperator(op[0], names, ["y"], **op[1])
+    assert workspace.GetOperatorCost(message.SerializeToString(), names) == (flops, written)
+
+
+def test_costs_that_are_not_known() -> None:
+    with pytest.raises(RuntimeError, match="the cost of Relu is not known"):
+        workspace.GetOperatorCost(core.CreateOperator("Relu", "x", "y"), ["x"])
+    workspace.FeedBlob("x", "text")
+    with pytest.raises(RuntimeError, match="blob x holds no tensor, which FC needs"):
+        workspace.GetOperatorCost(core.CreateOperator("FC", ["x", "w", "b"], "y"), ["x", "w", "b"])
+
+
+def test_the_folder_of_immediate_mode() -> None:
+    workspace.StartImmediate(i_know=True)
+    folder = Path(workspace._immediate_root_folder)
+    assert folder.is_dir()
+    workspace.StopImmediate()
+    assert workspace._immediate_root_folder == ""
+    assert not folder.exists()
+
+
+def test_parameters_that_are_registered_twice() -> None:
+    model = ModelHelper(name="model")
+    brew.fc(model, "x", "y", 3, 4)
+    model.Validate()
+    assert model._Validate() == []
+    model.params.append("y_w")
+    assert model._Validate() == ["y_w"]
+    with pytest.raises(AssertionError, match="registered twice: y_w"):
+        model.Validate()
+    assert "FC" in core._REGISTERED_OPERATORS
+    assert not workspace.C.use_mkldnn
