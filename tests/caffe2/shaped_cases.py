@@ -88,4 +88,59 @@ SHAPED = [
         lambda g: {"x": g["x"] * (np.arange(4)[:, None] < g["n"])[:, :, None]},
         (),
     ),
+    Case(
+        "Tile(x,n,a)->(y)",
+        {"x": _random.normal(size=(2, 3)), "n": np.array([3], np.int32), "a": np.array([-1], np.int32)},
+        lambda g: {"y": np.tile(g["x"], (1, 3))},
+        (),
+    ),
+    Case(
+        "NumpyTile(x,n)->(y)",
+        {"x": _random.normal(size=(2, 3)), "n": np.array([2, 3], np.int32)},
+        lambda g: {"y": np.tile(g["x"], (2, 3))},
+        (),
+    ),
+    Case(
+        "TopK(x,k)->(y,i)",
+        {"x": np.array([[0.3, 0.1, 0.7], [0.2, 0.9, 0.4]]), "k": np.array([2], np.int64)},
+        lambda g: {"y": np.array([[0.7, 0.3], [0.9, 0.4]]), "i": np.array([[2, 0], [1, 2]])},
+        (),
+    ),
+    Case(
+        "Slice(x,s,e)->(y)",
+        {
+            "x": _random.normal(size=(4, 5)),
+            "s": np.array([1, -3], np.int32),
+            "e": np.array([-2, -1], np.int32),
+        },
+        lambda g: {"y": g["x"][1:3, 3:]},  # a bound b below zero is dim + 1 + b
+        (),
+    ),
+    Case(
+        "Where(c,x,z)->(y) {enable_broadcast=1}",
+        {"c": np.array([True, False]), "x": np.ones((2, 3)), "z": np.zeros((2, 3))},
+        lambda g: {"y": np.array([[1, 1, 1], [0, 0, 0]])},
+        (),
+    ),
+    Case(
+        "PackSegments(n,x)->(y,m) {max_length=2}",
+        {"n": np.array([3, 0, 1], np.int32), "x": _random.normal(size=(4, 2))},
+        lambda g: {
+            "y": np.stack([g["x"][:2], np.zeros((2, 2)), np.stack([g["x"][3], np.zeros(2)])]),
+            "m": np.array([[True, True], [False, False], [True, False]]),
+        },
+        (),
+    ),
+    Case(
+        "Bucketize(x)->(y) {boundaries=[0.5,2.0]}",
+        {"x": np.array([[0.4, 0.5], [0.6, 3.0]])},
+        lambda g: {"y": np.array([[0, 0], [1, 2]])},
+        (),
+    ),
+    Case(
+        "LengthsSplit(n)->(y) {n_split=3}",
+        {"n": np.array([9, 4, 5, 1], np.int32)},
+        lambda g: {"y": np.array([3, 3, 3, 2, 1, 1, 2, 2, 1, 1, 0, 0])},
+        (),
+    ),
 ]

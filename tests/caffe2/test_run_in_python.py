@@ -389,3 +389,34 @@ def test_sparse_ftrl_is_ftrl_row_by_row() -> None:
     _run("SparseFtrl", ["w", "nz", "i", "g"], ["w", "nz"], **arguments)
     np.testing.assert_allclose(workspace.FetchBlob("w"), expected_w, rtol=1e-5)
     np.testing.assert_allclose(workspace.FetchBlob("nz"), expected_nz, rtol=1e-5)
+
+
+# ---- texts in segments, and numbers that must be finite --------------------------------------------
+
+
+def test_texts_are_packed_and_looked_up() -> None:
+    workspace.FeedBlob("l", np.array([1, 0, 3], np.int32))
+    workspace.FeedBlob("x", np.array([b"a", b"b", b"c", b"d"], object))
+    _run("PackSegments", ["l", "x"], ["y", "m"], max_length=2, return_presence_mask=True)
+    expected = np.array([[b"a", b""], [b"", b""], [b"b", b"c"]], object)
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), expected)
+    np.testing.assert_array_equal(workspace.FetchBlob("m"), expected != b"")
+    _run("IsMemberOf", "x", "y", value=["c", "a"])
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [True, False, True, False])
+
+
+def test_numbers_must_be_finite() -> None:
+    workspace.FeedBlob("x", np.array([1, np.inf, np.nan], np.float32))
+    with pytest.raises(RuntimeError, match="2 elements of input 'x' are not finite"):
+        _run("EnforceFinite", "x", [])
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    _run("EnforceFinite", "x", [])
+
+
+def test_every_operator_that_runs_is_known() -> None:
+    """Otherwise nets with it, such as those with its gradient, can't be created."""
+    from netgrad.caffe2.lowering.registry import LOWERINGS
+    from netgrad.caffe2.makers.types import registered_types
+    from netgrad.caffe2.running.registry import types_run_in_python
+
+    assert {*LOWERINGS, *types_run_in_python()} - registered_types() == set()

@@ -162,7 +162,7 @@ def _per_channel(c: Context, b: Builder, x: Value, slope: Value) -> Value:
 
 @lowers("Where")
 def _where(c: Context, condition: Value, yes: Value, no: Value) -> Value:
-    if c.argument("broadcast_on_rows", False):
+    if c.argument("broadcast_on_rows", False) or c.argument("enable_broadcast", False):
         condition = c.b.unsqueeze(condition, range(1, c.rank(yes)))
     return c.b.op("Where", condition, yes, no)
 

@@ -15,13 +15,19 @@ from netgrad.onnx.rules.placing import length, numbering, pad_axis
 
 
 @lowers("TopK")
-def _top_k(c: Context, x: Value) -> Sequence[Value]:
-    """The ``k`` largest along an axis, their places on it, and their numbers in the whole tensor."""
+def _top_k(c: Context, x: Value, wanted: Value | None = None) -> Sequence[Value]:
+    """The ``k`` largest along an axis, their places on it, and their numbers in the whole tensor.
+
+    k is an argument, or the second input.
+    """
     b, axis = c.b, c.axis(x, c.argument("axis", -1))
-    count = c.argument("k", 0)
-    if count < 1:
+    if wanted is not None:
+        count = b.reshape(b.cast(wanted, ir.DataType.INT64), [1])
+    elif c.argument("k", 0) < 1:
         raise c.refused("the argument 'k' is missing, or less than 1")
-    values, places = b.ops("TopK", x, b.ints([count]), outputs=2, axis=axis)
+    else:
+        count = b.ints([c.argument("k", 0)])
+    values, places = b.ops("TopK", x, count, outputs=2, axis=axis)
     if c.outputs < 3:
         return [values, places]
     return [values, places, b.reshape(b.op("GatherElements", numbering(b, x), places, axis=axis), [-1])]

@@ -80,3 +80,28 @@ def _perplexity(c: Context, probabilities: Value) -> Value:
     """Exp of the mean of -ln p."""
     logarithms = c.b.op("Log", probabilities)
     return c.b.op("Exp", -c.b.reduce_mean(logarithms, range(c.rank(probabilities))))
+
+
+@lowers("Bucketize")
+def _bucketize(c: Context, x: Value) -> Value:
+    """Which bucket an element lies in, int32; a bucket has its upper bound in it."""
+    bounds = np.asarray(c.numbers("boundaries"), np.float64)
+    assert x.dtype is not None, "the element type of a blob is known"
+    above = c.b.unsqueeze(x, [c.rank(x)]) > c.b.constant(bounds, x.dtype)
+    return c.b.cast(c.b.reduce_sum(c.b.cast(above, ir.DataType.INT64), [c.rank(x)]), ir.DataType.INT32)
+
+
+@lowers("LengthsSplit")
+def _lengths_split(c: Context, sizes: Value, parts: Value | None = None) -> Value:
+    """Each length as a sum of ``n_split`` ones that differ by 1 at most, the larger ones in front."""
+    b = c.b
+    if parts is not None:
+        count = b.reshape(b.cast(parts, ir.DataType.INT64), [1])
+    elif c.argument("n_split", -1) < 1:
+        raise c.refused("the argument 'n_split' is missing, or less than 1")
+    else:
+        count = b.ints([c.argument("n_split", -1)])
+    whole = b.unsqueeze(b.cast(sizes, ir.DataType.INT64), [1])
+    each = whole / count
+    more = b.cast(count_up(b, count) < whole - each * count, ir.DataType.INT64)
+    return b.cast(b.reshape(each + more, [-1]), ir.DataType.INT32)

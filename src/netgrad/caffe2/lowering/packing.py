@@ -26,10 +26,15 @@ def _reshaped(b: Builder, x: Value, shape: Sequence[Value]) -> Value:
     return b.op("Reshape", x, joined(b, list(shape)), allowzero=1)
 
 
-def packed(b: Builder, sizes: Value, rows: Value, fill: float = 0.0) -> tuple[Value, Value]:
-    """Rows of each segment side by side, behind them ``fill``; and which places are rows."""
+def packed(b: Builder, sizes: Value, rows: Value, fill: float = 0.0, most: int = -1) -> tuple[Value, Value]:
+    """Rows of each segment side by side, behind them ``fill``; and which places are rows.
+
+    There are as many places as the longest segment has rows, or ``most``, which cuts longer segments.
+    """
     sizes = whole(b, sizes)
     longest = b.reduce("ReduceMax", b.concat([sizes, b.ints([0])], 0), [0], keepdims=True)
+    if most >= 0:
+        longest = b.ints([most])
     starts = b.op("CumSum", sizes, b.constant(np.asarray(0)), exclusive=1)
     step = count_up(b, longest)
     inside = b.op("Less", step, b.unsqueeze(sizes, [1]))
@@ -47,23 +52,18 @@ def unpacked(b: Builder, sizes: Value, batch: Value) -> Value:
     return b.op("Gather", rows, ids * length(b, batch, 1) + within, axis=0)
 
 
-def _whole_segments(c: Context) -> None:
-    if c.argument("max_length", -1) != -1:
-        raise c.refused("the argument 'max_length' cuts segments, and whole ones are packed and unpacked")
-
-
 @lowers("PackSegments")
 def _pack(c: Context, sizes: Value, rows: Value) -> Sequence[Value]:
-    """With ``pad_minf`` the padding is -inf, else zeros."""
-    _whole_segments(c)
+    """With ``pad_minf`` the padding is -inf, else zeros; with ``max_length`` there are so many places."""
     fill = -np.inf if c.argument("pad_minf", False) and rows.is_floating else 0.0
-    batch, inside = packed(c.b, sizes, rows, fill)
+    batch, inside = packed(c.b, sizes, rows, fill, c.argument("max_length", -1))
     return [batch, inside] if c.outputs > 1 else [batch]
 
 
 @lowers("UnpackSegments")
 def _unpack(c: Context, sizes: Value, batch: Value) -> Value:
-    _whole_segments(c)
+    if c.argument("max_length", -1) != -1:
+        raise c.refused("the argument 'max_length' has cut segments, of which nothing says what was there")
     return unpacked(c.b, sizes, batch)
 
 

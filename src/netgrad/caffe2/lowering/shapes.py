@@ -199,7 +199,19 @@ def _sliced(b: Builder, x: Value, starts: Sequence[int], ends: Sequence[int]) ->
 
 @lowers("Slice")
 def _slice(c: Context, x: Value, starts: Value | None = None, ends: Value | None = None) -> Value:
-    return _sliced(c.b, x, *_bounds(c, starts, ends))
+    if starts is None or ends is None or (starts.constant is not None and ends.constant is not None):
+        return _sliced(c.b, x, *_bounds(c, starts, ends))
+    b, rank = c.b, c.rank(x)
+    first, last = (_computed_bound(c, x, bound) for bound in (starts, ends))
+    return b.op("Slice", x, first, last, b.ints(range(rank)))
+
+
+def _computed_bound(c: Context, x: Value, bound: Value) -> Value:
+    """A bound for each axis, counted from the front."""
+    if c.static(bound, 0) != c.rank(x):
+        raise c.refused(f"there are {c.static(bound, 0)} computed bounds for {c.rank(x)} axes")
+    whole = c.b.cast(bound, ir.DataType.INT64)
+    return c.b.where(whole < 0, whole + c.b.shape_of(x) + 1, whole)
 
 
 @lowers("SliceGradient")
@@ -242,14 +254,28 @@ def _pad_image_gradient(c: Context, dy: Value) -> list[Value]:
 
 
 @lowers("Tile")
-def _tile(c: Context, x: Value) -> Value:
-    return _tiled(c, c.b, x)
+def _tile(c: Context, x: Value, tiles: Value | None = None, axis: Value | None = None) -> Value:
+    """Copies side by side along an axis; their number and the axis may be inputs."""
+    b, rank = c.b, c.rank(x)
+    if tiles is None:
+        counts = [1] * rank
+        counts[c.axis(x, c.argument("axis", 0))] = c.argument("tiles", 1)
+        return b.op("Tile", x, b.ints(counts))
+    count = _one_whole(b, tiles)
+    place = b.ints([c.axis(x, c.argument("axis", 0))]) if axis is None else _one_whole(b, axis)
+    number = b.constant(np.arange(rank))
+    hit = b.op("Or", number.equals(place), number.equals(place + rank))
+    return b.op("Tile", x, b.where(hit, count, 1))
 
 
-def _tiled(c: Context, b: Builder, x: Value) -> Value:
-    counts = [1] * c.rank(x)
-    counts[c.axis(x, c.argument("axis", 0))] = c.argument("tiles", 1)
-    return b.op("Tile", x, b.ints(counts))
+def _one_whole(b: Builder, x: Value) -> Value:
+    return b.reshape(b.cast(x, ir.DataType.INT64), [1])
+
+
+@lowers("NumpyTile")
+def _numpy_tile(c: Context, x: Value, repeats: Value) -> Value:
+    """Copies along each axis, as many as the second input says."""
+    return c.b.op("Tile", x, c.b.cast(repeats, ir.DataType.INT64))
 
 
 @lowers("TileGradient")

@@ -72,6 +72,14 @@ _COMPOSED = tuple(
         "MergeMultiListFeatureTensors",
         "MergeMultiMapFeatureTensors",
         "DotProductWithPadding",
+        "GroupNorm",
+        "LRN",
+        "LengthsMean",
+        "LengthsSum",
+        "MaxPoolWithIndex",
+        "ReduceFrontWeightedSum",
+        "SparseLengthsMean",
+        "SparseLengthsSum",
     ]
 )
 

@@ -28,6 +28,7 @@ no_gradient(
     "DequeueBlobs",
     "DequeueRebatchingQueue",
     "DiagonalFill",
+    "EnforceFinite",
     "EnqueueBlobs",
     "EnqueueRebatchingQueue",
     "FileStoreHandlerCreateOp",
@@ -231,14 +232,19 @@ should_not_do_gradient(
     "YellowFin",
 )
 
-# optimizers that came later
+# what came later
 should_not_do_gradient(
     "Adadelta",
+    "Bucketize",
     "EnsureClipped",
     "FP16MomentumSGDUpdate",
     "FP32MomentumSGDUpdate",
     "GFtrl",
+    "IsNanOrInf",
+    "LengthsSplit",
     "LearningRateAdaption",
+    "NE",
+    "NumpyTile",
     "RowWiseCounter",
     "SmartDecaySparseAdam",
     "SparseAdadelta",

@@ -56,3 +56,12 @@ def _free(call: Call) -> None:
     """The blobs stay, and hold nothing."""
     for name in call.definition.output:
         call.workspace.create_blob(name).value = None
+
+
+@runs("EnforceFinite")
+def _enforce_finite(call: Call) -> None:
+    """An error where the input has a number that is not finite."""
+    array = call.array(0)
+    odd = int((~np.isfinite(array)).sum())
+    if odd:
+        raise call.error(f"{odd} elements of input '{call.definition.input[0]}' are not finite")

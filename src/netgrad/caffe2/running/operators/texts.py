@@ -127,6 +127,28 @@ def _concat(call: Call) -> None:
         call.write(1, np.array([part.shape[axis] for part in parts], np.int32))
 
 
+@runs_texts("IsMemberOf")
+def _is_member(call: Call) -> None:
+    texts = call.array(0)
+    listed = set(call.argument("value", ()))
+    call.write(0, np.array([_text(text) in listed for text in texts.reshape(-1)], bool).reshape(texts.shape))
+
+
+@runs_texts("PackSegments")
+def _pack(call: Call) -> None:
+    """Texts of each segment side by side, behind them empty ones; and which places are texts."""
+    sizes, texts = call.array(0), call.array(1)
+    most = call.argument("max_length", -1)
+    width = most if most >= 0 else int(sizes.max(initial=0))
+    inside = np.arange(width) < sizes[:, None]
+    batch = np.full((len(sizes), width, *texts.shape[1:]), b"", object)
+    kept = np.concatenate([np.arange(size) < width for size in sizes]) if sizes.size else np.zeros(0, bool)
+    batch[inside] = texts[kept]
+    call.write(0, batch)
+    if len(call.definition.output) > 1:
+        call.write(1, inside)
+
+
 @runs_texts("EQ", "NE")
 def _equal(call: Call) -> None:
     equal = np.asarray(call.array(0) == call.array(1), np.bool_)
