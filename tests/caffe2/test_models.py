@@ -11,7 +11,7 @@ import pytest
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.python import core, optimizer, workspace
 from netgrad.caffe2.python.model_helper import ModelHelper
-from netgrad.caffe2.python.models import resnet
+from netgrad.caffe2.python.models import resnet, shufflenet
 from netgrad.caffe2.python.models.download import ModelDownloader, downloadModel
 
 
@@ -79,6 +79,47 @@ def test_scores_without_a_loss_and_layers_that_are_not_there() -> None:
     assert resnet.create_resnet50(model, "data", 3, 10, no_loss=True) == "last_out_L10"
     with pytest.raises(ValueError, match="and not 42"):
         resnet.create_resnext(model, "data", 3, 10, 42, 1, 64)
+
+
+def _shuffled_sizes(channels: list[int], repeats: list[int], labels: int) -> int:
+    """The numbers that the paper's layers have, with biases and with scale and shift in the blocks."""
+
+    def pointwise(dim_in: int, dim_out: int) -> int:
+        return dim_in * dim_out + 3 * dim_out
+
+    def depthwise(dim: int) -> int:
+        return 9 * dim + 3 * dim
+
+    total = 3 * 9 * channels[0] + channels[0]
+    before = channels[0]
+    for after, repeat in zip(channels[1:4], repeats, strict=True):
+        half = after // 2
+        total += pointwise(before, before) + 2 * depthwise(before) + 2 * pointwise(before, half)
+        total += repeat * (2 * pointwise(half, half) + depthwise(half))
+        before = after
+    return total + before * channels[4] + channels[4] + channels[4] * labels + labels
+
+
+def test_shuffled_channels() -> None:
+    model = ModelHelper("shuffled")
+    with core.NameScope("gpu_0"):
+        softmax, loss = shufflenet.create_shufflenet(model, "data", 3, 10, label="label")
+    channels = shufflenet.SCALE_CHANNELS["1.0x"]
+    assert _numbers(model) == _shuffled_sizes(channels, shufflenet.STRIDE_1_REPEAT, 10)
+    assert "gpu_0/stage_4_stride1_3_right_conv_3_bn_s" in model.params
+    model.AddGradientOperators([loss])
+    types = [op.type for op in model.net.Proto().op]
+    # Two at the ends, five in each of three blocks of stride 2, and three in each of thirteen of stride 1.
+    assert types.count("Conv") == 2 + 5 * 3 + 3 * 13
+    random = np.random.default_rng(4)
+    workspace.FeedBlob("gpu_0/data", random.normal(size=(2, 3, 224, 224)).astype(np.float32))
+    workspace.FeedBlob("gpu_0/label", np.array([1, 7], np.int32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    np.testing.assert_allclose(workspace.FetchBlob(softmax).sum(1), [1, 1], rtol=1e-5)
+    assert workspace.FetchBlob("gpu_0/stage_4_stride1_3_shuffled").shape == (2, 464, 7, 7)
+    assert workspace.FetchBlob("gpu_0/conv_1_w_grad").any()
+    assert shufflenet.create_shufflenet(ModelHelper("scores"), "data", 3, 10, no_loss=True) == "last_out_L10"
 
 
 def test_models_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
