@@ -282,6 +282,66 @@ def test_a_sample_of_tensors() -> None:
     assert abs(sample.mean() - total / 2) < 4 * total / np.sqrt(12 * limit)
 
 
+def test_a_sample_of_rows() -> None:
+    """All rows until it is full, then each with the same probability."""
+    limit, total = 40, 1200
+    workspace.CreateBlob("sample")
+    workspace.FeedBlob("seen", np.array([0]))
+    _run("CreateMutex", [], "mutex")
+    net = core.Net("net")
+    net.ReservoirSampling(["sample", "seen", "rows", "mutex"], ["sample", "seen"], num_to_collect=limit)
+    net.Proto().op[0].device_option.random_seed = 5
+    workspace.FeedBlob("rows", np.zeros((0, 2)))
+    workspace.CreateNet(net)
+    for start in range(0, total, 30):
+        workspace.FeedBlob("rows", np.stack([np.arange(start, start + 30)] * 2, 1))
+        workspace.RunNet(net)
+        found = workspace.FetchBlob("sample")
+        assert workspace.FetchBlob("seen") == start + 30
+        assert found.shape == (min(limit, start + 30), 2)
+        if not start:
+            np.testing.assert_array_equal(found[:, 0], np.arange(30))
+    np.testing.assert_array_equal(found[:, 0], found[:, 1])
+    assert len(set(found[:, 0])) == limit
+    assert abs(found[:, 0].mean() - total / 2) < 4 * total / np.sqrt(12 * limit)
+    workspace.FeedBlob("rows", np.zeros((1, 3)))
+    with pytest.raises(RuntimeError, match=r"rows of shape \[3\] don't fit"):
+        workspace.RunNet(net)
+
+
+def test_a_sample_of_objects() -> None:
+    """An object that is in the sample is left out; one that has left it may come again."""
+    workspace.CreateBlob("sample")
+    workspace.FeedBlob("seen", np.array([0]))
+    workspace.FeedBlob("at", np.zeros(0, np.int64))
+    _run("CreateMutex", [], "mutex")
+    _run("CreateMap", [], "map", key_dtype=core.DataType.INT64)
+    net = core.Net("net")
+    outputs = ["sample", "seen", "map", "at"]
+    net.ReservoirSampling(
+        ["sample", "seen", "rows", "mutex", "objects", "map", "at"], outputs, num_to_collect=3
+    )
+    workspace.FeedBlob("rows", np.zeros(1))
+    workspace.FeedBlob("objects", np.zeros(1, np.int64))
+    workspace.CreateNet(net)
+    for objects in ([7, 7, 8], [8, 9], [7, 8, 9]):
+        workspace.FeedBlob("objects", np.array(objects))
+        workspace.FeedBlob("rows", np.array(objects) / 2)
+        workspace.RunNet(net)
+    assert _fetch(["sample", "at"]) == [[3.5, 4.0, 4.5], [7, 8, 9]]
+    assert workspace.FetchBlob("seen") == 3
+    workspace.FeedBlob("objects", np.arange(100, 200))
+    workspace.FeedBlob("rows", np.arange(100, 200) / 2)
+    workspace.RunNet(net)
+    (sample, at) = _fetch(["sample", "at"])
+    assert at == [2 * row for row in sample]
+    _run("MapToKeyValue", "map", ["keys", "places"])
+    assert sorted(zip(*_fetch(["places", "keys"]), strict=True)) == list(enumerate(at))
+    workspace.FeedBlob("objects", np.arange(2))
+    with pytest.raises(RuntimeError, match="2 objects are given for 100 rows"):
+        workspace.RunNet(net)
+
+
 def test_a_window_of_the_last_rows() -> None:
     """As a ring of seven rows, of which every run writes three."""
     rows = np.arange(6, dtype=np.float32).reshape(3, 2)

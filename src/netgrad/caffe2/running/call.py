@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netgrad.caffe2.arguments import value_of
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.definitions import to_operator
@@ -84,6 +86,15 @@ class Call:
     def put(self, at: int, value: Any) -> None:
         """Write a value to an output as it is."""
         self.workspace.create_blob(self.definition.output[at]).value = value
+
+    def random(self) -> np.random.Generator:
+        """Random numbers that go on from call to call, from the operator's seed if it has one."""
+        if "random" not in self.memory:
+            device = self.definition.device_option
+            seed = device.random_seed if device.HasField("random_seed") else None
+            self.memory["random"] = np.random.default_rng(seed)
+        found: np.random.Generator = self.memory["random"]
+        return found
 
     def error(self, reason: str) -> RunError:
         """The error that says why the operator can't run."""

@@ -200,7 +200,7 @@ def _values(dtype: np.dtype[Any] | None, blob: Any) -> np.ndarray[Any, Any]:
         if blob.dtype == object and dtype.base.kind == "U":  # texts are bytes in blobs
             texts = [text.decode() if isinstance(text, bytes) else str(text) for text in blob.reshape(-1)]
             return np.array(texts, dtype.base).reshape(blob.shape)
-        return np.array(blob, dtype=dtype.base)
+        return np.asarray(blob, dtype=dtype.base)
     typed = dtype is not None and dtype.base != np.void
     assert typed, f"without a type, values are references or arrays, not {type(blob).__name__}"
     assert dtype is not None

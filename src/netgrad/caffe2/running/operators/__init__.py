@@ -17,6 +17,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     queues,
     ranking,
     rebatching,
+    reservoir,
     sparse_updates,
     statistics,
     text_files,

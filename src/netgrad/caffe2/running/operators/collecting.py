@@ -110,8 +110,7 @@ def _collect_tensor(call: Call) -> None:
     call.memory["seen"] = seen + 1
     place = seen
     if seen >= limit:
-        random = call.memory.setdefault("random", np.random.default_rng(_seed(call)))
-        place = int(random.integers(0, seen + 1))
+        place = int(call.random().integers(0, seen + 1))
     if place >= limit:
         return
     for at in range(count):
@@ -121,11 +120,6 @@ def _collect_tensor(call: Call) -> None:
             tensors.append(tensor)
         else:
             tensors[place] = tensor
-
-
-def _seed(call: Call) -> int | None:
-    device = call.definition.device_option
-    return device.random_seed if device.HasField("random_seed") else None
 
 
 def _vector(call: Call, at: int) -> TensorVector:

@@ -102,8 +102,7 @@ def _weighted_sample_dequeue(call: Call) -> None:
     place, last = call.argument("table_idx_blob", -1), len(call.definition.output) - 1
     if len(weights) != count or weights.min() < 0 or not weights.sum() or not -1 <= place < last:
         raise call.error("it needs a weight for each queue, one above 0, and a place before the last output")
-    random = call.memory.setdefault("random", np.random.default_rng())
-    chosen = int(random.choice(count, p=weights / weights.sum()))
+    chosen = int(call.random().choice(count, p=weights / weights.sum()))
     queue = _queue(call, chosen)
     if last != queue.width:
         raise call.error(f"queue '{call.definition.input[chosen]}' has rows of {queue.width} blobs")

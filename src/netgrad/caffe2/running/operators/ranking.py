@@ -93,16 +93,6 @@ def _accumulate(call: Call) -> None:
 # ---- samples ---------------------------------------------------------------------------------------------
 
 
-def _random(call: Call) -> np.random.RandomState:
-    """Numbers that go on from call to call, from the operator's seed if it has one."""
-    if "random" not in call.memory:
-        option = call.definition.device_option
-        seed = option.random_seed if option.HasField("random_seed") else None
-        call.memory["random"] = np.random.RandomState(seed)
-    found: np.random.RandomState = call.memory["random"]
-    return found
-
-
 @runs("WeightedSample")
 def _weighted_sample(call: Call) -> None:
     """A column for each row, drawn by its weights; with values, those that are drawn as well."""
@@ -110,7 +100,7 @@ def _weighted_sample(call: Call) -> None:
     if weights.ndim != 2:
         raise call.error("a row of weights for each sample is needed")
     sums = np.cumsum(weights, 1)
-    drawn = _random(call).uniform(size=(len(weights), 1)) * sums[:, -1:]
+    drawn = call.random().uniform(size=(len(weights), 1)) * sums[:, -1:]
     places = np.minimum((sums <= drawn).sum(1), weights.shape[1] - 1)[:, None]
     call.write(0, places.astype(np.int32))
     if len(call.definition.output) > 1:
@@ -122,7 +112,7 @@ def _weighted_multi_sampling(call: Call) -> None:
     """Numbers drawn by weights that are summed up; as many as asked, or in the shape of the second input."""
     sums = call.array(0).astype(np.float64).reshape(-1)
     shape = call.array(1).shape if len(call.definition.input) > 1 else (int(call.argument("num_samples", 0)),)
-    drawn = _random(call).uniform(size=shape) * sums[-1]
+    drawn = call.random().uniform(size=shape) * sums[-1]
     call.write(0, np.minimum(np.searchsorted(sums, drawn, "right"), sums.size - 1).astype(np.int32))
 
 
@@ -143,5 +133,5 @@ def _unique_uniform_fill(call: Call) -> None:
     if count > free.size:
         raise call.error(f"{count} different numbers are wanted, and {free.size} are there")
     wide = call.argument("dtype", 2) == 10
-    drawn = _random(call).choice(free, count, replace=False)
+    drawn = call.random().choice(free, count, replace=False)
     call.write(0, drawn.astype(np.int64 if wide else np.int32).reshape(shape))
