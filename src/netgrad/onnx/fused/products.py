@@ -14,23 +14,26 @@ def _parameters(w: Writer) -> list[float]:
 
 
 def _product(w: Writer) -> str:
-    """Write alpha A B, with the last two axes of A or of B exchanged where transA or transB says so."""
-    if w.attribute("transBatchA", 0) or w.attribute("transBatchB", 0):
-        raise w.refused("it moves the batch axes")
-    operands = [
-        _turned(w, name, w.dtype(k)) if w.attribute(flag, 0) else name
-        for k, (name, flag) in enumerate([("a", "transA"), ("b", "transB")])
-    ]
+    """Write alpha A B, each factor with its axes in another order where the attributes say so.
+
+    transBatchA moves the first axis of A behind the others but the last; transA then exchanges the last two.
+    """
+    operands = [_turned(w, k, name) for k, name in enumerate("ab")]
     product = w.op("MatMul", *operands)
     alpha = w.attribute("alpha", 1.0)
     return product if alpha == 1.0 else w.op("Mul", product, w.number(alpha, "a"))
 
 
-def _turned(w: Writer, name: str, dtype: onnx_ir.DataType | None) -> str:
-    """Write a matrix of any rank with its last two axes exchanged: Einsum, which takes no bfloat16."""
+def _turned(w: Writer, index: int, name: str) -> str:
+    """Write a factor of any rank with its axes in order: by Einsum, which takes no bfloat16."""
+    exchanged, moved = (w.attribute(f"{flag}{name.upper()}", 0) for flag in ("trans", "transBatch"))
+    if not (exchanged or moved):
+        return name
+    equation = f"{'i...j' if moved else '...ij'}->...{'ji' if exchanged else 'ij'}"
+    dtype = w.dtype(index)
     if dtype is not onnx_ir.DataType.BFLOAT16:
-        return w.op("Einsum", name, equation="...ij->...ji")
-    wide = w.op("Einsum", w.cast(name, onnx_ir.DataType.FLOAT), equation="...ij->...ji")
+        return w.op("Einsum", name, equation=equation)
+    wide = w.op("Einsum", w.cast(name, onnx_ir.DataType.FLOAT), equation=equation)
     return w.cast(wide, dtype)
 
 
