@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+import netgrad
 from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.transforms.grad import differentiate
-from tests.onnx.fused.table import Row, check_row, drawn, fused_model, single
+from tests.onnx.fused.table import MICROSOFT, Row, check_row, drawn, fused_model, single
 from tests.onnx.rules.table import on_onnxruntime
 
 
@@ -269,3 +272,37 @@ def test_definition_and_gradient(row: Row, symbolic: bool) -> None:
 def test_other_forms_are_refused(row: Row, why: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=rf"{row.type} 'node'.*{why}"):
         differentiate(fused_model(row, np.float64), wrt=["x0"], of=row.of)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_mask_index_of_embeddings_that_attention_reads(masked: bool) -> None:
+    """As in optimized BERT: the attention sees as many keys as the mask has ones."""
+    ids, kinds, *floats = _embedded([[0, 4, 4], [1, 0, 3]], [[0, 0, 1], [1, 0, 1]], True)
+    weights, bias = drawn((4, 12), (12,))
+    arrays = {"ids": ids, "kinds": kinds, **{f"t{k}": array for k, array in enumerate(floats)}}
+    arrays |= {"weights": weights, "bias": bias, "mask": np.array([[1, 1, 0], [1, 0, 0]], np.int32)}
+    point = {name: single(array) for name, array in arrays.items() if array is not None}
+    names = ["ids", "kinds", "t0", "t1", "t2", "t3", "t4", *(["mask"] if masked else [])]
+    nodes = [
+        helper.make_node("EmbedLayerNormalization", names, ["h", "index"], "embed", domain=MICROSOFT),
+        helper.make_node(
+            "Attention", ["h", "weights", "bias", "index"], ["y"], "node", domain=MICROSOFT, num_heads=2
+        ),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in point.items()
+    ]
+    outputs = [
+        helper.make_tensor_value_info("y", 1, [2, 3, 4]),
+        helper.make_tensor_value_info("index", onnx.TensorProto.INT32, [2]),
+    ]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(MICROSOFT, 1)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    want = netgrad.run(model, point)
+    np.testing.assert_array_equal(want["index"], [2, 1] if masked else [0, 0])
+    got = netgrad.run(netgrad.grad(model, wrt="t0", of="y"), point)
+    np.testing.assert_array_equal(got["index"], want["index"])
+    np.testing.assert_allclose(got["y"], want["y"], rtol=2e-5, atol=2e-6)
+    assert np.any(got["t0_grad"])

@@ -444,7 +444,7 @@ def test_coefficients_are_weights_and_settings_are_not() -> None:
     [
         ("LinearRegressor", {"coefficients": [1.0] * 4, "targets": 1}, "3 features, and its attributes 4"),
         ("LinearRegressor", {"coefficients": [1.0] * 3, "post_transform": "FOO"}, "post_transform 'FOO'"),
-        ("LinearClassifier", {"coefficients": [1.0] * 3}, "no intercepts"),
+        ("LinearClassifier", {"coefficients": [1.0] * 3}, "0 labels for 1 rows"),
         (
             "LinearClassifier",
             {"coefficients": [1.0] * 3, "intercepts": [1.0], "classlabels_ints": [1]},
@@ -482,6 +482,30 @@ def test_other_forms_are_refused(op_type: str, attributes: dict[str, Any], why: 
         UnsupportedOperatorError, match=rf"{op_type}, node 'node'.*{why}|{op_type} 'node'.*{why}"
     ):
         grad(proto, wrt="x0", of=f"y{row.outputs - 1}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"), [(1, "static"), (2, "static"), (3, "static"), (2, "symbolic"), (3, "symbolic")]
+)
+def test_a_classifier_without_intercepts(rows: int, how: str) -> None:
+    """ONNX Runtime has no kernel for it: against its kernel with intercepts of 0."""
+    attributes = {
+        "coefficients": np.linspace(-1.0, 1.5, 3 * rows).tolist(),
+        "classlabels_ints": list(range(max(rows, 2))),
+        "post_transform": "LOGISTIC",
+    }
+    with_zeros = Row("LinearClassifier", [X], {**attributes, "intercepts": [0.0] * rows}, 2)
+    want = onnxruntime.InferenceSession(_model(with_zeros, "static").SerializeToString()).run(None, {"x0": X})
+    proto = _model(Row("LinearClassifier", [X], attributes, 2), how)
+    gradient = grad(proto, wrt="x0", of="y1")
+    label, scores, slopes = onnxruntime.InferenceSession(ir.to_proto(gradient).SerializeToString()).run(
+        None, {"x0": X}
+    )
+    np.testing.assert_array_equal(label, want[0])
+    np.testing.assert_allclose(scores, want[1], rtol=1e-5)
+    matrix = np.reshape(attributes["coefficients"], (rows, 3))
+    if rows > 1:
+        np.testing.assert_allclose(slopes, (scores * (1 - scores)) @ matrix, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

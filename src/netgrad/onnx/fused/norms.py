@@ -49,8 +49,17 @@ def skip_rms_norm(w: Writer) -> None:
     attributes="epsilon mask_index_type",
 )
 def embed_layer_norm(w: Writer) -> None:
-    """Y = LayerNormalization of the sum of word, position and segment embeddings along the last axis."""
-    w.refuse_outputs(mask_index=1)
+    """Y = LayerNormalization of the sum of word, position and segment embeddings along the last axis.
+
+    ``mask_index`` tells how many elements of the mask are 1 in each row.
+    """
+    if w.used(1) and w.has(7):
+        ones = w.cast(
+            w.op("Equal", "mask", w.cast(w.ints(1), onnx_ir.DataType.INT32)), onnx_ir.DataType.INT32
+        )
+        w.op("ReduceSum", ones, w.ints(1), keepdims=0, to="mask_index")
+    elif w.used(1):
+        w.line(f"mask_index = ConstantOfShape <value = int32[1] {{0}}> ({w.size('ids', 0)})")
     words = w.op("Gather", "word", "ids", axis=0)
     if w.has(8):
         positions = w.op("Gather", "position", "places", axis=0)

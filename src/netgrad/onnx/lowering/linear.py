@@ -25,14 +25,14 @@ def linear_classifier(w: Writer) -> None:
     """Scores as in `linear_regressor`, one per class; the label of the largest one.
 
     With a single row of coefficients the score is that of the second of two classes; see `with_opposite` for
-    the other. ``multi_class`` says how the model was trained and changes nothing.
+    the other. ``multi_class`` says how the model was trained and changes nothing. ONNX Runtime asks for
+    intercepts, the standard does not; without them the coefficients are cut into rows of as many as there are
+    features, where that is known, else into one for each label.
     """
     labels = Labels(w, "classlabels_ints", "classlabels_strings")
     transform = transform_of(w)
     intercepts = w.floats("intercepts")
-    classes = len(intercepts)
-    if not classes:
-        raise CannotRewriteError("it has no intercepts, which say how many scores there are")
+    classes = len(intercepts) or _rows_of_coefficients(w, labels.count)
     if labels.count != max(classes, 2):
         raise CannotRewriteError(f"it has {labels.count} labels for {classes} rows of coefficients")
     check_two(transform, classes)
@@ -49,6 +49,12 @@ def linear_classifier(w: Writer) -> None:
             else transformed(w, scores, transform, classes)
         )
         w.finish(1, final, FLOAT, [w.batch(), labels.count])
+
+
+def _rows_of_coefficients(w: Writer, labels: int) -> int:
+    shape = w.input().shape
+    features = None if shape is None else shape[-1]
+    return w.floats("coefficients").size // features if isinstance(features, int) and features else labels
 
 
 def _matrix(w: Writer, rows: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
