@@ -579,3 +579,35 @@ def test_operators_that_run_one_by_one_find_what_the_steps_have_kept() -> None:
     assert list(workspace.FetchBlob("copied_words")) == [b"a", b"b"]
     expected = slopes(lambda x, h0: sum_mul_formula(x, h0).sum(), [x, h0], 0)
     np.testing.assert_allclose(workspace.FetchBlob(gradients["x"]), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("shown", [["last"], ["last", "last_again"], ["all", "all_again", "last"]])
+def test_outputs_may_show_any_part_of_a_state(shown: list[str]) -> None:
+    """As nets may that were not made by recurrent_net: the states are kept if no output shows them."""
+    model, _ = sum_mul()
+    op = model.net.Proto().op[-1]
+    workspaces, state = op.output[-1], "cell/h_prev_states"
+    del op.output[:]
+    op.output.extend([*shown, workspaces])
+    for argument in op.arg:
+        if argument.name == "alias_src":
+            argument.strings[:] = [state.encode()] * len(shown)
+        elif argument.name == "alias_dst":
+            argument.strings[:] = [name.encode() for name in shown]
+        elif argument.name == "alias_offset":
+            argument.ints[:] = [-1 if name.startswith("last") else 1 for name in shown]
+    x, h0 = feed()
+    gradients = model.net.AddGradientOperators([core.BlobReference(name) for name in shown])
+    workspace.RunNetOnce(model.net)
+
+    def objective(x: Array, h0: Array) -> Array:
+        states = sum_mul_formula(x, h0)
+        return sum((states[-1] if name.startswith("last") else states).sum() for name in shown)
+
+    for name in shown:
+        part = sum_mul_formula(x, h0)[-1 if name.startswith("last") else 0 :]
+        np.testing.assert_allclose(workspace.FetchBlob(name), part)
+    for at, blob in enumerate(("x", "h0")):
+        np.testing.assert_allclose(
+            workspace.FetchBlob(gradients[blob]), slopes(objective, [x, h0], at), rtol=1e-6, atol=1e-8
+        )

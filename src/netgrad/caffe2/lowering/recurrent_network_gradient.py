@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.lowering.all_rows import AllRows
 from netgrad.caffe2.lowering.context import Context
@@ -69,18 +71,14 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
     values = _forward_values(c, b, steps, said, given, net)
 
     before = {}
-    links = {(link.external, link.offset): link.internal for link in said.backward_links}
+    links = _state_links(c, said)
     for state, at in zip(said.states, said.initial, strict=True):
-        if said.initial_length(state) != 1:
-            raise c.refused(f"state '{state}' has several initial rows, which have no gradient")
         zeros = b.zeros_like(batched(c, b, given.inputs[at][1], sequence, 1))
-        arriving = steps.carried(_with(b, zeros, _of_alias(c, said, given, state, -1)))
+        before[state] = arriving = steps.carried(_with(b, zeros, _of_alias(c, said, given, state, -1)))
         rows = _of_alias(c, said, given, state, 1)
-        before[state] = arriving
-        if (f"{state}_grad", 1) in links:
-            values[links[f"{state}_grad", 1]] = (
-                arriving if rows is None else arriving + steps.b.unsqueeze(steps.row(rows), [0])
-            )
+        values[links[state, 1]] = (
+            arriving if rows is None else arriving + steps.b.unsqueeze(steps.row(rows), [0])
+        )
     wanted = dict(zip(said.params, _param_grads(said, given), strict=True))
     products = AllRows(net, [(name, given.inputs[at][0]) for at, name in wanted.items()])
     totals = {
@@ -92,7 +90,7 @@ def _recurrent_network_gradient(c: Context, *operands: Value) -> Sequence[Value 
 
     after = []
     for state, arriving in before.items():
-        internal = links.get((f"{state}_grad", 0))
+        internal = links.get((state, 0))
         after.append(
             steps.b.zeros_like(arriving)
             if internal is None
@@ -142,7 +140,7 @@ def _forward_values(
                 None,
             )
             if shown is None:
-                shown = b.slice(given.kept[link.external], 0, 1, 2**62)
+                shown = b.slice(given.kept[link.external], 0, 1, np.iinfo(np.int64).max)
             first = batched(c, b, given.inputs[initial[link.external]][1], given.inputs[0][1], 1)
             rows = shown if link.offset else b.concat([first, b.slice(shown, 0, 0, -1)], 0)
         values[link.internal] = steps.b.unsqueeze(steps.row(rows), [0])
@@ -151,8 +149,27 @@ def _forward_values(
     return values
 
 
+def _state_links(c: Context, said: Recurrence) -> dict[tuple[str, int], str]:
+    """The blobs of the backward net that are gradients of a state: after the step (1) and before it (0)."""
+    states = {f"{state}_grad": state for state in said.states}
+    found: dict[tuple[str, int], str] = {}
+    for link in said.backward_links:
+        if link.external not in states:
+            continue
+        place = states[link.external], link.offset
+        if link.offset not in (0, 1) or link.window != 1 or place in found:
+            raise c.refused(f"the gradient of state '{place[0]}' is linked to other rows than two in a row")
+        found[place] = link.internal
+    for state in said.states:
+        if said.initial_length(state) != 1:
+            raise c.refused(f"state '{state}' has {said.initial_length(state)} initial rows, not one")
+        if (state, 1) not in found:
+            raise c.refused(f"no link takes the gradient of state '{state}' into the backward step")
+    return found
+
+
 def _of_alias(c: Context, said: Recurrence, given: _Operands, state: str, offset: int) -> Value | None:
-    """The gradient of the output that shows a state from ``offset`` on."""
+    """The gradient of the outputs that show a state from ``offset`` on."""
     found = None
     for at, alias in enumerate(said.aliases):
         if alias.state != state or at not in given.gradients:
@@ -160,7 +177,7 @@ def _of_alias(c: Context, said: Recurrence, given: _Operands, state: str, offset
         if alias.offset not in (1, -1):
             raise c.refused(f"output '{alias.output}', the state from row {alias.offset} on, has no gradient")
         if alias.offset == offset:
-            found = given.gradients[at]
+            found = given.gradients[at] if found is None else found + given.gradients[at]
     return found
 
 
