@@ -53,3 +53,13 @@ def test_devices_learn_the_digits_together() -> None:
     assert len(held_out) == 5
     assert float(held_out[-1]) > 0.93
     assert "largest difference between devices: 0.0\n" in printed
+
+
+def test_a_job_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = _run("resumable_job.py", str(tmp_path), "4")
+    assert float(re.findall(r"held out (\S+)", whole)[0]) > 0.8
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(f"digits.{epoch}" for epoch in range(5)),
+        "model.minidb",
+    ]
+    assert _run("resumable_job.py", str(tmp_path), "4", "2") == whole
