@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,72 @@ def test_through_composite_operators_loops_and_optional_outputs() -> None:
     assert np.any(want["w_grad"])
     np.testing.assert_array_equal(got["by_image"], want["image_grad"])
     np.testing.assert_array_equal(got["by_w"], want["w_grad"])
+
+
+DESCENT = f"""
+    go = Constant <value = bool {{1}}> ()
+    z = Loop (n, go, x) <body = b (int64 i, bool c, float[3] a) => (bool o, float[3] r) {{
+        o = Identity (c) p = Mul (a, w) g = Gelu (p) q = Mul (g, a) y = ReduceSum <keepdims = 0> (q)
+        d = {GRADIENT} <xs = ["a"], y = "y"> (a) s = Mul (d, rate) r = Sub (a, s) }}>
+"""
+
+
+def test_in_the_body_of_a_loop_and_differentiated_again() -> None:
+    """Steps of descent on y = sum(a gelu(w a)); and how the end depends on start and weights."""
+    model = _parsed(
+        f"rate = Constant <value = float {{0.1}}> () {DESCENT}",
+        "float[3] x, float[3] w, int64 n",
+        "float[3] z",
+    )
+    model.opset_import[0].version = 20
+    x, w = np.array([0.5, -1.0, 1.5]), np.array([0.7, 1.2, -0.4])
+
+    def phi(t: np.ndarray) -> np.ndarray:
+        return np.asarray([(1 + math.erf(one / math.sqrt(2))) / 2 for one in t])
+
+    def descended(a: np.ndarray, w: np.ndarray) -> np.ndarray:
+        for _ in range(3):
+            t = a * w  # y = a t phi(t): dy/da = 2 t phi(t) + a w t phi'(t)
+            a = a - 0.1 * (2 * t * phi(t) + t * t * np.exp(-t * t / 2) / math.sqrt(2 * math.pi))
+        return a
+
+    feeds = {"x": x.astype(np.float32), "w": w.astype(np.float32), "n": np.array(3)}
+    np.testing.assert_allclose(_run(netgrad.lower(model), feeds)["z"], descended(x, w), rtol=1e-5)
+    got = netgrad.run(netgrad.grad(model, wrt=["x", "w"], of="z"), feeds)
+    step = 1e-5
+    by_x = (descended(x + step, w) - descended(x - step, w)) / (2 * step)  # elementwise
+    by_w = (descended(x, w + step) - descended(x, w - step)) / (2 * step)
+    np.testing.assert_allclose(got["x_grad"], by_x, rtol=1e-4)
+    np.testing.assert_allclose(got["w_grad"], by_w, rtol=1e-4)
+
+
+@pytest.mark.parametrize("then", [True, False])
+def test_in_branches_with_the_same_names(then: bool) -> None:
+    model = _parsed(
+        f"""z = If (c) <
+            then_branch = t () => (float[2] d) {{
+                a = Identity (x) y = Mul (a, a) d = {GRADIENT} <xs = ["a"], y = "y"> (a) }},
+            else_branch = e () => (float[2] d) {{
+                a = Sin (x) y = Exp (a) d = {GRADIENT} <xs = ["a"], y = "y"> (a) }}>""",
+        "float[2] x, bool c",
+        "float[2] z",
+    )
+    x = np.array([0.5, -1.0], np.float32)
+    want = 2 * x if then else np.exp(np.sin(x))
+    got = _run(netgrad.lower(model), {"x": x, "c": np.array(then)})["z"]
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_value_of_another_graph_is_refused() -> None:
+    model = _parsed(
+        f"""h = Sin (x) z = If (c) <
+            then_branch = t () => (float[2] d) {{ y = Mul (h, x) d = {GRADIENT} <xs = ["x"], y = "y"> (x) }},
+            else_branch = e () => (float[2] d2) {{ d2 = Identity (x) }}>""",
+        "float[2] x, bool c",
+        "float[2] z",
+    )
+    with pytest.raises(InvalidModelError, match="names 'x', which its graph does not have"):
+        netgrad.lower(model)
 
 
 def test_left_out_outputs_and_values_without_influence() -> None:

@@ -52,17 +52,23 @@ def name_nodes(model: onnx_ir.Model) -> list[str]:
     return actions + ([f"renamed {repeated} nodes that had the name of another node"] if repeated else [])
 
 
-def name_inner_values(model: onnx_ir.Model) -> None:
+def name_inner_values(model: onnx_ir.Model) -> list[tuple[onnx_ir.Graph, str, str]]:
     """Rename values of inner graphs that have the name of a value elsewhere; the main graph's names stay.
 
     Inlining a function twice, or in two graphs, makes such names, and a runtime may take one value for the
     other.
+
+    Returns:
+        Of each value that was renamed its graph, its old and its new name.
     """
+    renamed = []
     editor = Editor(model)
     graphs = all_graphs(model)
     seen = {value.name for value in graph_values(graphs[0])}
     for graph in graphs[1:]:
         for value in graph_values(graph):
             if value.name and value.name in seen and value.const_value is None:
-                value.name = editor.fresh(value.name)
+                renamed.append((graph, value.name, editor.fresh(value.name)))
+                value.name = renamed[-1][2]
             seen.add(value.name)
+    return renamed

@@ -12,7 +12,7 @@ from netgrad.onnx.constants import FLOATS, lift_constants
 from netgrad.onnx.edit import CONSTANT_MARK
 from netgrad.onnx.fold import fold
 from netgrad.onnx.inline import inline_functions
-from netgrad.onnx.lowering.gradients import named_by_gradients
+from netgrad.onnx.lowering.gradients import named_by_gradients, rename_in_gradients
 from netgrad.onnx.lowering.lower import lower_operators
 from netgrad.onnx.names import name_inner_values, name_nodes
 from netgrad.onnx.opset import lift, lift_functions
@@ -69,7 +69,7 @@ def prepare(
     actions += lift_constants(model)
     check_nodes(model)
     actions += read_unchanged_from_outside(model, [*keep, *named_by_gradients(model)])
-    name_inner_values(model)
+    rename_in_gradients(name_inner_values(model))
     infer_shapes_anew(model)
     kept = [function.opset_imports.get("", 0) for function in model.functions.values()]
     lifted = lift(model, max([LOWEST_OPSET, *kept]))

@@ -13,10 +13,23 @@ from netgrad.onnx.view import operators_of, subgraphs
 
 
 def expand_composites(
-    model: ir.Model, wrt: Sequence[str], targets: Sequence[str], rules: OnnxRules
+    model: ir.Model,
+    wrt: Sequence[str],
+    targets: Sequence[str],
+    rules: OnnxRules,
+    graph: ir.Graph | None = None,
 ) -> list[str]:
-    """Replace operators that have a function body but no rule, as far as they lie on the active path."""
-    active = between(model.graph, wrt, targets)
+    """Replace operators that have a function body but no rule, as far as they lie on the active path.
+
+    Args:
+        model: The model.
+        wrt: Names of values of the graph to differentiate by.
+        targets: Names of values of the graph to differentiate.
+        rules: Says what has a rule.
+        graph: The main graph, or one inside an operator.
+    """
+    around = model.graph if graph is None else graph
+    active = between(around, wrt, targets)
 
     def on_path(node: ir.Node) -> bool:
         return any(output.name in active for output in node.outputs)
@@ -24,7 +37,7 @@ def expand_composites(
     # A node in a branch or a loop counts as on the path if the If or the Loop is.
     inside = {
         id(inner)
-        for node in model.graph
+        for node in around
         if on_path(node)
         for graph in subgraphs(node)
         for inner in (graph, *graph.subgraphs())

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from netgrad.core.backward import backward_pass
 from netgrad.core.errors import InvalidModelError, UnsupportedOperatorError, nearest
-from netgrad.onnx.edit import Editor, as_operator, inner_graphs
+from netgrad.onnx.edit import Editor, all_graphs, as_operator, inner_graphs
 from netgrad.onnx.lowering.gradients import GradientForm, gradient_form, is_gradient
 from netgrad.onnx.lowering.lower import drop_unused_imports
 from netgrad.onnx.names import NameAuthority
@@ -16,7 +16,7 @@ from netgrad.onnx.rules.results import infer_results
 from netgrad.onnx.rules.source import OnnxRules
 from netgrad.onnx.rules.vocabulary import OnnxVocabulary
 from netgrad.onnx.shapes import infer_shapes
-from netgrad.onnx.view import all_names, operator_of, value_types, values_of
+from netgrad.onnx.view import TensorInfo, all_names, operator_of, value_types, values_of
 from netgrad.transforms.composites import expand_composites, on_paths
 from netgrad.transforms.drawn import drop_unread_draws, save_draws
 from netgrad.transforms.emit import Emitter, emit_all, provenance_of_backward
@@ -30,7 +30,8 @@ def lower_gradients(model: ir.Model) -> list[str]:
     The function that a Gradient differentiates is cut out of its graph: it leads from the values in xs and
     zs, which are independent whatever computes them, to y. Where the node's inputs are those values
     themselves, the forward pass is shared; else the function is written again, on the node's inputs. If y has
-    several elements, their sum is differentiated. A Gradient may differentiate what another one gives.
+    several elements, their sum is differentiated. A Gradient may differentiate what another one gives. In a
+    branch or in the body of a loop it differentiates within that graph.
 
     Args:
         model: A prepared model.
@@ -40,20 +41,13 @@ def lower_gradients(model: ir.Model) -> list[str]:
 
     Raises:
         InvalidModelError: A node names a value that its graph does not have.
-        UnsupportedOperatorError: A node stands inside another operator's graph, or an operator in the way has
-            no rule.
+        UnsupportedOperatorError: An operator in the way has no rule.
     """
     waiting = [node for node in model.graph.all_nodes() if is_gradient(node)]
-    for node in waiting:
-        if node.graph is not model.graph:
-            raise UnsupportedOperatorError(
-                f"{as_operator(node)} stands in a graph inside another operator, "
-                "where netgrad does not write its backward pass"
-            )
     count = len(waiting)
     while waiting:
         # The order of nodes says nothing: that y is another one's output, the inputs don't show.
-        ready = next((node for node in waiting if not any(map(is_gradient, _function(model, node)))), None)
+        ready = next((node for node in waiting if not any(map(is_gradient, _function(node)))), None)
         if ready is None:
             raise InvalidModelError(f"{as_operator(waiting[0])} is not valid: it differentiates itself")
         waiting.remove(ready)
@@ -65,16 +59,38 @@ def lower_gradients(model: ir.Model) -> list[str]:
     return [f"wrote the backward pass of {count} Gradient nodes"]
 
 
-def _function(model: ir.Model, node: ir.Node) -> list[ir.Node]:
+def _graph_of(node: ir.Node) -> ir.Graph:
+    assert isinstance(node.graph, ir.Graph), "functions have been inlined"
+    return node.graph
+
+
+def _function(node: ir.Node) -> list[ir.Node]:
     """The nodes that lead from xs and zs to y, in the graph's order."""
-    form = gradient_form(node)
-    values = {value.name: value for value in values_of(model.graph) if value.name}
+    graph, form = _graph_of(node), gradient_form(node)
+    values = {value.name: value for value in values_of(graph) if value.name}
     for name in (*form.arguments, form.y):
         if name not in values:
             raise InvalidModelError(
                 f"{as_operator(node)} names '{name}', which its graph does not have{nearest(name, values)}"
             )
-    return _between(model.graph, [values[name] for name in form.arguments], values[form.y])
+    return _between(graph, [values[name] for name in form.arguments], values[form.y])
+
+
+def _scope(model: ir.Model, graph: ir.Graph) -> list[ir.Graph]:
+    """The graphs whose values the nodes of ``graph`` may read, the outermost first and itself last."""
+    around = {inner: outer for outer in all_graphs(model) for node in outer for inner in inner_graphs(node)}
+    scope = [graph]
+    while scope[0] in around:
+        scope.insert(0, around[scope[0]])
+    return scope
+
+
+def _types(scope: Sequence[ir.Graph], variables: Sequence[str]) -> dict[str, TensorInfo]:
+    """What is known of the values in a scope; ``variables`` are differentiated by."""
+    known: dict[str, TensorInfo] = {}
+    for graph in scope:
+        known.update(value_types(graph, variables))
+    return known
 
 
 def _between(graph: ir.Graph, arguments: Sequence[ir.Value], result: ir.Value) -> list[ir.Node]:
@@ -93,31 +109,32 @@ def _between(graph: ir.Graph, arguments: Sequence[ir.Value], result: ir.Value) -
 
 
 def _lower(model: ir.Model, node: ir.Node) -> None:
-    graph, form = model.graph, gradient_form(node)
+    graph, form = _graph_of(node), gradient_form(node)
+    scope = _scope(model, graph)
     values = {value.name: value for value in values_of(graph) if value.name}
     given = [value for value in node.inputs if value is not None]
     if [value.name for value in given] != list(form.arguments):
         form = _instantiated(model, node, form, values)
     imports = model.opset_imports
     opset = imports[""]
-    rules = OnnxRules(value_types(graph, form.xs), opset, imports=imports)
+    rules = OnnxRules(_types(scope, form.xs), opset, imports=imports)
     infer_results(model, rules.declaration)
-    expand_composites(model, form.xs, [form.y], rules)
+    expand_composites(model, form.xs, [form.y], rules, graph)
     infer_shapes(model)
     values = {value.name: value for value in values_of(graph) if value.name}
     arguments, result = [values[name] for name in form.arguments], values[form.y]
 
-    rules = OnnxRules(value_types(graph, form.xs), opset, imports=imports)
+    rules = OnnxRules(_types(scope, form.xs), opset, imports=imports)
     operators = [operator_of(one) for one in _between(graph, arguments, result)]
     active = on_paths(operators, form.xs, [form.y])
     added = add_needed_outputs(graph, rules, active)
     saved, drawn = save_states(graph, active), save_draws(graph, active)
     function = _between(graph, arguments, result)
     operators = [operator_of(one) for one in function]
-    types = value_types(graph, form.xs)
+    types = _types(scope, form.xs)
     rules = rules.over(operators, types)
     vocabulary = OnnxVocabulary(types, opset)
-    free = NameAuthority(all_names(graph))
+    free = NameAuthority(all_names(model.graph))
     backward = backward_pass(
         operators,
         [form.y],
@@ -128,12 +145,13 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
         single_assignment=True,
         reserved=free.taken,
     )
-    emitter = Emitter(graph, {value.name or "": value for value in values_of(graph)})
+    standing = set(graph.initializers)
+    emitter = Emitter(graph, {value.name or "": value for one in scope for value in values_of(one)})
     wanted = [str(backward.gradients[name]) for name in form.xs if name in backward.gradients]
 
     emit_all(emitter, backward.operators, wanted, provenance_of_backward(operators, backward, rules))
     blobs: list[str] = []
-    free = NameAuthority([*all_names(graph), *emitter.values])
+    free = NameAuthority([*all_names(model.graph), *emitter.values])
     for name in form.xs:
         blobs.append(str(backward.gradients.get(name) or free.unique(f"{name}_grad/zeros")))
         if name not in backward.gradients:
@@ -144,19 +162,23 @@ def _lower(model: ir.Model, node: ir.Node) -> None:
     drop_unread(added)
     drop_unread_states(saved)
     drop_unread_draws(drawn)
+    if graph is not model.graph:  # a prepared model has its constants in the main graph
+        for name in [name for name in graph.initializers if name not in standing]:
+            model.graph.register_initializer(graph.initializers.pop(name))
     graph.sort()
 
 
 def _hand_out(model: ir.Model, node: ir.Node, form: GradientForm, gradients: Sequence[ir.Value]) -> None:
     """Give the gradients the names and the readers of the node's outputs."""
     editor = Editor(model)
-    types = {value.name: value for value in values_of(model.graph)}
+    graph = _graph_of(node)
+    types = {value.name: value for value in values_of(graph)}
     for name, output, gradient in zip(form.xs, node.outputs, gradients, strict=False):
         if not output.name:
             continue
         copy = ir.Node("", "Identity", [gradient], name=editor.fresh_node(f"{node.name}_{name}"))
         copy.outputs[0].name = editor.fresh(f"{node.name}_{name}")
-        model.graph.append(copy)
+        graph.append(copy)
         copy.outputs[0].type = types[name].type
         copy.outputs[0].shape = None if types[name].shape is None else ir.Shape(list(types[name].shape or ()))
         editor.take_over(output, copy.outputs[0])
@@ -167,8 +189,7 @@ def _instantiated(
 ) -> GradientForm:
     """Write the function a second time, on the node's own inputs; give the names that stand for the first."""
     editor = Editor(model)
-    graph = model.graph
-    function = _function(model, node)
+    graph, function = _graph_of(node), _function(node)
     inside = [one for one in function if inner_graphs(one)]
     if inside:
         raise UnsupportedOperatorError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import onnx_ir
@@ -72,3 +73,23 @@ def named_by_gradients(model: onnx_ir.Model) -> list[str]:
         if is_gradient(node)
         for name in (*gradient_form(node).arguments, gradient_form(node).y)
     ]
+
+
+def rename_in_gradients(renamed: Iterable[tuple[onnx_ir.Graph, str, str]]) -> None:
+    """Let Gradient nodes name values by their new names, in place.
+
+    Args:
+        renamed: Of each renamed value its graph, its old and its new name.
+    """
+    by_graph: dict[onnx_ir.Graph, dict[str, str]] = {}
+    for graph, old, new in renamed:
+        by_graph.setdefault(graph, {})[old] = new
+    for graph, names in by_graph.items():
+        for node in graph:
+            if not is_gradient(node):
+                continue
+            form = gradient_form(node)
+            lists = {"xs": form.xs, **({"zs": form.zs} if form.zs else {})}
+            for key, given in lists.items():
+                node.attributes[key] = onnx_ir.AttrStrings(key, [names.get(name, name) for name in given])
+            node.attributes["y"] = onnx_ir.AttrString("y", names.get(form.y, form.y))
