@@ -143,4 +143,9 @@ SHAPED = [
         lambda g: {"y": np.array([3, 3, 3, 2, 1, 1, 2, 2, 1, 1, 0, 0])},
         (),
     ),
+    Case(
+        "SquareRootDivide(x,s)->(y)",
+        {"x": _random.normal(size=(3, 2)), "s": np.array([4, 0, 9], np.int32)},
+        lambda g: {"y": g["x"] / [[2], [1], [3]]},
+    ),
 ]

@@ -29,6 +29,8 @@ def _permuted_gradient(c: Context, indices: Value, dy: Value) -> Value:
 @lowers("SquareRootDivide")
 def _square_root_divide(c: Context, rows: Value, scale: Value) -> Value:
     """Each row divided by the root of its number, unless that is 0."""
+    assert rows.dtype is not None, "the element type of a blob is known"
+    scale = c.b.cast(scale, rows.dtype)
     by = c.b.op("Sqrt", c.b.where(scale.equals(0.0), 1.0, scale))
     return rows / beside(c.b, by, rows)
 

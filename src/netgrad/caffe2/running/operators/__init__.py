@@ -1,6 +1,7 @@
 """Operators that run in Python."""
 
 from netgrad.caffe2.running.operators import (  # noqa: F401  they are registered
+    boxes,
     collecting,
     control,
     counters,
