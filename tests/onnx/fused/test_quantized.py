@@ -173,3 +173,67 @@ def test_integer_products(dynamic: bool, with_bias: bool, zeros: str) -> None:
         exact = (weights - (0.0 if shift is None else shift.astype(float))) * feeds["scale"]
         found = netgrad.run(passed, {**feeds, "y_grad": cotangent})["a_grad"]
         np.testing.assert_allclose(found, cotangent @ exact.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["plain", "mask", "past"])
+def test_attention_of_integers(form: str) -> None:
+    """Against the kernel; its gradients against those of an Attention of the real numbers they stand for."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(60, 200, (2, 3, 4)).astype(np.uint8)
+    weights = rng.integers(60, 200, (4, 12)).astype(np.uint8)
+    point: dict[str, Any] = {"bias": rng.normal(size=12).astype(np.float32), "xs": np.float32(0.03)}
+    constants: dict[str, Any] = {"ws": np.float32(0.02), "xz": np.uint8(120), "wz": np.uint8(130)}
+    masks = {"mask": np.array([2, 3], np.int32)} if form == "mask" else {}
+    if form == "past":
+        point["past"] = rng.normal(size=(2, 2, 2, 2, 2)).astype(np.float32)
+    mask, past = "mask" if masks else "", "past" if form == "past" else ""
+    outputs = ["y", "present"] if past else ["y"]
+    attributes = {"num_heads": 2, "unidirectional": int(form == "past")}
+    names = ["x", "w", "bias", "xs", "ws", mask, "xz", "wz", past]
+    constants |= {"x": x, "w": weights, **masks}
+    model = _attention_model("QAttention", names, outputs, point, constants, attributes)
+    want = netgrad.run(model, point)
+    wrt = ["bias", *(["past"] if past else [])]
+    cotangent = {"y_grad": rng.normal(size=want["y"].shape).astype(np.float32)}
+    gradient = netgrad.grad(model, wrt=[*wrt, "xs"], of="y", cotangent="input")
+    got = netgrad.run(gradient, {**point, **cotangent})
+
+    real = (x.astype(np.float32) - 120) * point["xs"]
+    exact = {"w": (weights.astype(np.float32) - 130) * constants["ws"], **masks}
+    fed = {**{name: point[name] for name in wrt}, "x": real}
+    plain = _attention_model("Attention", ["x", "w", "bias", mask, past], outputs, fed, exact, attributes)
+    gradient = netgrad.grad(plain, wrt=[*wrt, "x"], of="y", cotangent="input")
+    standing = netgrad.run(gradient, {**fed, **cotangent})
+    np.testing.assert_allclose(got["y"], want["y"], rtol=1e-4, atol=1e-5)
+    for name in [*outputs, *(f"{name}_grad" for name in wrt)]:
+        np.testing.assert_allclose(got[name], standing[name], rtol=1e-4, atol=1e-5)
+    by_scale = (standing["x_grad"] * real).sum() / point["xs"]
+    np.testing.assert_allclose(got["xs_grad"], by_scale, rtol=1e-3)
+
+
+def _attention_model(
+    op_type: str,
+    names: list[str],
+    outputs: list[str],
+    fed: dict[str, Any],
+    constants: dict[str, Any],
+    attributes: dict[str, Any],
+) -> onnx.ModelProto:
+    while not names[-1]:
+        names.pop()
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in fed.items()
+    ]
+    shapes = {"y": [2, 3, 4], "present": [2, 2, 2, 5, 2]}
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op_type, names, outputs, "node", domain="com.microsoft", **attributes)],
+        "g",
+        inputs,
+        [onnx.helper.make_tensor_value_info(name, 1, shapes[name]) for name in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)

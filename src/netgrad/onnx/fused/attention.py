@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir
 
 from netgrad.onnx.fused.definition import Writer, fused
+from netgrad.onnx.fused.quantized import integer_product
 from netgrad.onnx.fused.scores import (
     count,
     lowest,
@@ -34,10 +35,34 @@ def attention(w: Writer) -> None:
     """
     w.refuse_attributes(do_rotary=0, past_present_share_buffer=0)
     w.refuse_inputs(past_sequence_length=6)
-    heads = int(w.attribute("num_heads"))
-    sizes = w.attribute("qkv_hidden_sizes")
     product = w.op("MatMul", "x", "weights")
     total = w.op("Add", product, "bias") if w.has(2) else product
+    _of_itself(w, total, mask=3, past_index=4, bias=5)
+
+
+@fused(
+    "QAttention",
+    inputs="x weights bias x_scale w_scale mask x_zero w_zero past",
+    outputs="y present",
+    attributes="""do_rotary mask_filter_value num_heads past_present_share_buffer scale
+        unidirectional""",
+)
+def quantized_attention(w: Writer) -> None:
+    """Y as of Attention, where X W is x_scale w_scale (X - x_zero) (W - w_zero), of integers."""
+    w.refuse_attributes(do_rotary=0, past_present_share_buffer=0)
+    product = integer_product(
+        w,
+        ("x", "x_zero" if w.has(6) else ""),
+        ("weights", "w_zero" if w.has(7) else ""),
+        w.op("Mul", "x_scale", "w_scale"),
+    )
+    _of_itself(w, w.op("Add", product, "bias"), mask=5, past_index=8, bias=None)
+
+
+def _of_itself(w: Writer, total: str, *, mask: int, past_index: int, bias: int | None) -> None:
+    """Write what Attention makes of queries, keys and values side by side, ``total``[b, s, 3 n h]."""
+    heads = int(w.attribute("num_heads"))
+    sizes = w.attribute("qkv_hidden_sizes")
     parts = ("q_flat", "k_flat", "v_flat")
     if sizes:
         w.ops("Split", total, w.ints(*sizes), to=parts, axis=-1)
@@ -45,7 +70,7 @@ def attention(w: Writer) -> None:
         w.ops("Split", total, to=parts, axis=-1, num_outputs=3)
     q, k, v = (split_heads(w, part, heads) for part in parts)
     past = None
-    if w.has(4):
+    if w.has(past_index):
         past = w.size("past", 3)
         k, v = (
             w.op("Concat", w.op("Gather", "past", w.op("Constant", value_int=index), axis=0), new, axis=2)
@@ -53,7 +78,7 @@ def attention(w: Writer) -> None:
         )
     if len(w.node.outputs) > 1:
         w.op("Concat", w.op("Unsqueeze", k, w.ints(0)), w.op("Unsqueeze", v, w.ints(0)), axis=0, to="present")
-    _attend(w, q, k, v, mask=3, bias=5, past=past)
+    _attend(w, q, k, v, mask=mask, bias=bias, past=past)
 
 
 @fused(
@@ -172,12 +197,12 @@ def _attend(
     v: str,
     *,
     mask: int,
-    bias: int,
+    bias: int | None,
     past: str | None,
     shown: str | None = None,
 ) -> None:
     scores = scaled_scores(w, q, k)
-    if w.has(bias):
+    if bias is not None and w.has(bias):
         scores = w.op("Add", scores, "attention_bias")
     if w.has(mask):
         scores = w.op("Add", scores, mask_bias(w, "mask", w.rank(mask), scores))

@@ -81,22 +81,29 @@ def _unpacked(w: Writer, packed: str, bits: int) -> str:
 def dynamic_quantize_mat_mul(w: Writer) -> None:
     """Y = s b_scale (Q - z) (B - b_zero) + bias, with Q, s and z of DynamicQuantizeLinear of A."""
     w.ops("DynamicQuantizeLinear", "a", to=("q", "s", "z"))
-    _integer_product(w, "q", "z", w.op("Mul", "s", "b_scale"), zero=3, bias=4)
+    b = ("b", "b_zero" if w.has(3) else "")
+    _with_bias(w, integer_product(w, ("q", "z"), b, w.op("Mul", "s", "b_scale")), 4)
 
 
 @fused("MatMulIntegerToFloat", inputs="a b a_scale b_scale a_zero b_zero bias")
 def mat_mul_integer_to_float(w: Writer) -> None:
     """Y = a_scale b_scale (A - a_zero) (B - b_zero) + bias."""
-    _integer_product(w, "a", "a_zero" if w.has(4) else "", w.op("Mul", "a_scale", "b_scale"), zero=5, bias=6)
+    a, b = ("a", "a_zero" if w.has(4) else ""), ("b", "b_zero" if w.has(5) else "")
+    _with_bias(w, integer_product(w, a, b, w.op("Mul", "a_scale", "b_scale")), 6)
 
 
-def _integer_product(w: Writer, a: str, a_zero: str, scale: str, *, zero: int, bias: int) -> None:
-    zeros = [a_zero, "b_zero" if w.has(zero) else ""]
-    while zeros and not zeros[-1]:
-        zeros.pop()
-    product = w.cast(w.op("MatMulInteger", a, "b", *zeros), onnx_ir.DataType.FLOAT)
-    scaled = w.op("Mul", product, scale)
-    w.op(*(("Add", scaled, "bias") if w.has(bias) else ("Identity", scaled)), to="y")
+def integer_product(w: Writer, a: tuple[str, str], b: tuple[str, str], scale: str) -> str:
+    """Write scale (A - a_zero) (B - b_zero), of two integer tensors with their zero points, "" for none."""
+    operands = [a[0], b[0], a[1], b[1]]
+    while not operands[-1]:
+        operands.pop()
+    product = w.cast(w.op("MatMulInteger", *operands), onnx_ir.DataType.FLOAT)
+    return w.op("Mul", product, scale)
+
+
+def _with_bias(w: Writer, product: str, index: int) -> None:
+    """Write y: a product, plus the bias that input ``index`` is, if there is one."""
+    w.op(*(("Add", product, "bias") if w.has(index) else ("Identity", product)), to="y")
 
 
 def _check_bytes(w: Writer, index: int) -> None:
