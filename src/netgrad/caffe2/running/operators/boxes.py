@@ -37,7 +37,7 @@ def _kept(boxes: Array, scores: Array, threshold: float, plus: int, most: int = 
     """Greedily from the highest score on, the boxes that overlap no kept one by more than a threshold."""
     order = np.argsort(-scores, kind="stable")
     areas = np.prod(boxes[:, 2:] - boxes[:, :2] + plus, axis=1)
-    kept = []
+    kept: list[int] = []
     while order.size and (most < 0 or len(kept) < most):
         first, rest = order[0], order[1:]
         kept.append(first)
