@@ -166,6 +166,53 @@ def test_images_are_refused(tmp_path: Path) -> None:
         _run("ImageInput", "reader", ["image", "label"])
 
 
+@pytest.mark.parametrize(("chunk", "count"), [(0, 1), (4, 250), (-1, 1)])
+def test_chunks(chunk: int, count: int, tmp_path: Path) -> None:
+    workspace.FeedBlob("x", np.arange(1000))
+    _run("Save", "x", [], db=str(tmp_path / "data"), db_type="minidb", absolute_path=1, chunk_size=chunk)
+    assert len(_content("minidb", tmp_path / "data")) == count
+    _run("Load", [], "y", db=str(tmp_path / "data"), absolute_path=1, source_blob_names=["x"])
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), np.arange(1000))
+
+
+def test_tensors_are_cut_by_default(tmp_path: Path) -> None:
+    workspace.FeedBlob("x", np.zeros(1_000_010, np.int8))
+    for path, arguments, count in [("some", {}, 2), ("one", {"chunk_size": 0}, 1)]:
+        _run("Save", "x", [], db=str(tmp_path / path), db_type="minidb", absolute_path=1, **arguments)
+        assert len(_content("minidb", tmp_path / path)) == count
+
+
+def test_names_that_are_saved_and_loaded(tmp_path: Path) -> None:
+    workspace.ResetWorkspace(str(tmp_path))
+    for at, name in enumerate("ab"):
+        workspace.FeedBlob(name, np.array([at]))
+    for inputs, arguments, message in [
+        (["a", "a"], {}, "saved more than once: a"),
+        (["a", "b"], {"blob_name_overrides": ["x", "y"], "strip_prefix": "a"}, "give one"),
+        (["a", "b"], {"blob_name_overrides": ["x"]}, "1 names for 2 blobs"),
+        (["a", "b"], {"blob_name_overrides": ["x", "x"]}, "saved more than once: x"),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            _run("Save", inputs, [], db="wrong", db_type="minidb", **arguments)
+    assert not (tmp_path / "wrong").exists()
+    _run("Save", ["a", "b"], [], db="one", db_type="minidb", blob_name_overrides=["x", "y"])
+    _run("Save", ["a"], [], db="two", db_type="minidb")
+    for outputs, arguments, message in [
+        (["x", "x"], {"db": "one"}, "loaded more than once: x"),
+        (["x", "z"], {"db": "one", "load_all": 1}, "no blobs z"),
+        (["z"], {"db": "one"}, "no blobs z"),
+        (["u", "v"], {"db": "one", "source_blob_names": ["x"]}, "1 names for 2 outputs"),
+        ([], {"dbs": ["one", "one"], "load_all": 1}, "in the databases more than once: x, y"),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            _run("Load", [], outputs, db_type="minidb", **arguments)
+    _run("Load", [], ["u", "v"], dbs=["one", "two"], db_type="minidb", source_blob_names=["y", "a"])
+    assert (workspace.FetchBlob("u"), workspace.FetchBlob("v")) == (1, 0)
+    _run("Load", [], ["x"], db="one", db_type="minidb", load_all=1)
+    assert (workspace.FetchBlob("x"), workspace.FetchBlob("y")) == (0, 1)
+    _run("Load", [], ["x", "z"], db="one", db_type="minidb", allow_incomplete=1)
+
+
 def test_a_model_saved_again(tmp_path: Path) -> None:
     workspace.ResetWorkspace(str(tmp_path))
     for value in (1, 2):

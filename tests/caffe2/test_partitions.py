@@ -167,6 +167,19 @@ def test_what_an_index_refuses() -> None:
         _index("IndexSize", ["keys"], ["size"])
 
 
+def test_places_of_keys() -> None:
+    keys = np.random.default_rng(0).integers(0, 5, 100)
+    workspace.FeedBlob("keys", keys)
+    outputs = [f"places_{at}" for at in range(6)]
+    _index("KeySplit", ["keys"], outputs, categorical_limit=6)
+    for at, name in enumerate(outputs):
+        assert workspace.FetchBlob(name).tolist() == [place for place, key in enumerate(keys) if key == at]
+    with pytest.raises(RuntimeError, match="the number of outputs, 3"):
+        _index("KeySplit", ["keys"], outputs[:3], categorical_limit=6)
+    with pytest.raises(RuntimeError, match="keys lie between 0 and 4"):
+        _index("KeySplit", ["keys"], outputs[:3], categorical_limit=3)
+
+
 # ---- quantized tables --------------------------------------------------------------------------------------
 
 TABLE = np.random.default_rng(3).uniform(-2, 2, (6, 5)).astype(np.float32)

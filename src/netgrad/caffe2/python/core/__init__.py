@@ -126,3 +126,6 @@ __all__ = [
     "scoped_execution_step",
     "to_execution_step",
 ]
+
+# Scripts know it as `core.workspace`; it needs the names above.
+from netgrad.caffe2.python import workspace  # noqa: E402, F401

@@ -11,6 +11,7 @@ from netgrad.caffe2.running.errors import RunError
 
 has_cuda_support = False
 has_hip_support = False
+has_fbgemm = False
 has_gpu_support = False
 GpuDeviceType = CUDA
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -173,20 +175,32 @@ def _save(call: Call) -> None:
         path = _from_root(call, pattern % iteration if "%" in pattern else pattern)
     else:
         path = _path(call)
-    blobs = {_saved_name(call, name): _saved(call, name) for name in names}
-    records = list(to_records(blobs, call.argument("chunk_size", 0) or CHUNK))
+    blobs = dict(zip(_saved_names(call, names), (_saved(call, name) for name in names), strict=True))
+    chunk = call.argument("chunk_size", -1)  # 0: each tensor in one record, however large
+    records = list(to_records(blobs, sys.maxsize if chunk == 0 else CHUNK if chunk < 0 else chunk))
     transaction = _open(call, path, OpenMode.new).new_transaction()
     for key, value in records:
         transaction.put(key, value)
     transaction.commit()
 
 
-def _saved_name(call: Call, name: str) -> str:
+def _saved_names(call: Call, names: list[str]) -> list[str]:
+    """The names that blobs have in the database."""
     overrides: list[str] = [one.decode() for one in call.argument("blob_name_overrides", ())]
-    if overrides:
-        return overrides[list(call.definition.input).index(name)]
     prefix: str = call.argument("strip_prefix", "")
-    return name[name.index(prefix) + len(prefix) :] if prefix and prefix in name else name
+    if overrides and prefix:
+        raise call.error("blob_name_overrides and strip_prefix both say how blobs are called: give one")
+    if overrides and len(overrides) != len(names):
+        raise call.error(f"blob_name_overrides has {len(overrides)} names for {len(names)} blobs")
+    found = overrides or [name.split(prefix, 1)[-1] if prefix else name for name in names]
+    _check_once(call, found, "saved")
+    return found
+
+
+def _check_once(call: Call, names: Iterable[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise call.error(f"blobs are {what} more than once: {', '.join(twice)}")
 
 
 def _saved(call: Call, name: str) -> Any:
@@ -204,15 +218,19 @@ def _load(call: Call) -> None:
     prefix = call.argument("add_prefix", "")
     found: dict[str, Any] = {}
     for records in _sources(call):
-        found.update(from_records(records))
-    names = [name.decode() for name in call.argument("source_blob_names", ())]
+        more = from_records(records)
+        _check_once(call, [*found, *more], "in the databases")
+        found.update(more)
+    outputs = list(call.definition.output)
+    sources = [name.decode() for name in call.argument("source_blob_names", ())]
+    if sources and len(sources) != len(outputs):
+        raise call.error(f"source_blob_names has {len(sources)} names for {len(outputs)} outputs")
+    sources = sources or [name.removeprefix(prefix) for name in outputs]
+    _check_once(call, sources, "loaded")
+    missing = [name for name in sources if name not in found]
+    wanted = dict(zip(sources, outputs, strict=True))
     if call.argument("load_all", 0):
         wanted = {name: prefix + name for name in found}
-    elif names:
-        wanted = dict(zip(names, call.definition.output, strict=True))
-    else:
-        wanted = {name.removeprefix(prefix): name for name in call.definition.output}
-    missing = [name for name in wanted if name not in found]
     if missing and not call.argument("allow_incomplete", 0):
         raise call.error(f"the database has no blobs {', '.join(missing)}")
     for source, name in wanted.items():

@@ -55,6 +55,18 @@ def _lengths_partition(call: Call) -> None:
         call.write(shard * inputs, own)
 
 
+@runs("KeySplit")
+def _key_split(call: Call) -> None:
+    """For each output, where its number stands in a vector."""
+    keys, outputs = call.array(0).reshape(-1), len(call.definition.output)
+    if call.argument("categorical_limit", 0) != outputs:
+        raise call.error(f"argument 'categorical_limit' is the number of outputs, {outputs}")
+    if keys.size and not (keys.min() >= 0 and keys.max() < outputs):
+        raise call.error(f"keys lie between {keys.min()} and {keys.max()}, and there are {outputs} outputs")
+    for at in range(outputs):
+        call.write(at, np.flatnonzero(keys == at).astype(np.int32))
+
+
 @runs("GatherByKey")
 def _gather_by_key(call: Call) -> None:
     """The opposite of ``Partition``: for each key the next row of its shard."""
