@@ -170,6 +170,8 @@ ROWS = [
     "float[N,8,2,3] x => y = DepthToSpace<blocksize = 2>(x)",
     'float[2,8,2,3] x => y = DepthToSpace<blocksize = 2, mode = "CRD">(x)',
     "float[2,2,4,6] x => y = SpaceToDepth<blocksize = 2>(x)",
+    "float[1,2,3,3] x => r = Constant<value_floats = [1.0,1.0,2.0,3.0]>(); "
+    'y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x, , r)',
     # lookups, images, fills
     "float[5,3] x => i = Constant<value = int64[2,2] {0,-1,2,4}>(); y = Gather(x, i)",
     "float[3,5] x => i = -2; y = Gather<axis = 1>(x, i)",

@@ -135,7 +135,17 @@ def _with_gradient(name: str) -> tuple[list[OperatorDef], dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["do", "if without else", "if with else", "if in a net of a do", "two ifs on the same blobs"]
+    "name",
+    [
+        "do",
+        "if without else",
+        "if with else",
+        "if of nets that run outside",
+        "if in a net of a do",
+        "two ifs on the same blobs",
+        "while",
+        "while beside other uses",
+    ],
 )
 def test_a_workspace_compiles_the_nets_inside_with_the_others(name: str) -> None:
     operators, gradients = _with_gradient(name)
@@ -187,18 +197,36 @@ def test_nets_read_and_write_blobs_that_the_operator_does_not_list() -> None:
 
 
 def test_a_blob_that_one_branch_leaves_unwritten() -> None:
-    """A workspace runs such a net in Python; elsewhere the blob can't be had."""
+    """It stays as it was; where it has to be there, it can't be had."""
     one = op("If", ["c"], ["y"], then_net=NetDef(op=[op("Mul", ["x", "w"], ["y"])]))
     blobs = {name: array for name, array in _blobs(True).items() if name != "y"}
     with pytest.raises(ControlFlowError, match="leaves 'y' unwritten"):
         caffe2.run(NetDef(op=[one]), blobs, ["y"])
-    _created([one], blobs)
+    assert list(caffe2.run(NetDef(op=[one]), blobs)) == ["y"]
+    assert not caffe2.run(NetDef(op=[one]), {**blobs, "c": np.array([False])})
+    net = _created([one], blobs)
     workspace.RunNet("net")
     np.testing.assert_allclose(workspace.FetchBlob("y"), X * W, rtol=1e-5)
     workspace.FeedBlob("c", np.array([False]))
     workspace.FeedBlob("y", W)
     workspace.RunNet("net")
     np.testing.assert_array_equal(workspace.FetchBlob("y"), W)
+    assert isinstance(net.parts[0], LoweredPart)
+    assert net.parts[0].compiled == 2  # the blob is there from the second run on
+
+
+def test_a_blob_that_only_the_turns_of_a_loop_write() -> None:
+    body = op("Sum", ["y", "w"], ["h"])
+    operators = [op("Copy", ["x"], ["y"]), *loop(body, 2.0)]
+    del operators[-1].input[4:]
+    operators[-1].ClearField("output")
+    operators[-1].output.extend(["i", "c", "h"])
+    found = caffe2.run(NetDef(op=operators), {"x": X, "w": W})
+    np.testing.assert_allclose(found["h"], X + W, rtol=1e-6)
+    never = [op("Copy", ["x"], ["y"]), *loop(body, 0.0)]
+    never[-1].CopyFrom(operators[-1])
+    never[-1].arg[1].CopyFrom(loop(body, 0.0)[-1].arg[1])
+    assert "h" not in caffe2.run(NetDef(op=never), {"x": X, "w": W})
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3])

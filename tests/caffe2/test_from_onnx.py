@@ -155,6 +155,15 @@ def test_parameters_of_all_types(dtype: str) -> None:
     np.testing.assert_array_equal(found, np.concatenate([value[:1], value]))
 
 
+def test_the_other_order_of_space_to_depth() -> None:
+    """Of later versions of the operator: channels first, then the places within a block."""
+    row = 'float[1,2,4,6] x => y = SpaceToDepth<blocksize = 2, mode = "CRD">(x)'
+    model, inputs = model_of(row, onnx.defs.onnx_opset_version())
+    found = _run_in_workspace(caffe2.from_onnx(typed(model)), inputs, "y")
+    blocks = inputs["x"].reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4)
+    np.testing.assert_array_equal(found, blocks.reshape(1, 8, 2, 3))
+
+
 def test_an_output_that_is_constant_is_written() -> None:
     model, inputs = model_of("float[3] x => y = Constant<value_floats = [1.0, 2.0]>()")
     found = _run_in_workspace(caffe2.from_onnx(typed(model)), inputs, "y")
@@ -203,6 +212,11 @@ def test_shapes_may_be_given() -> None:
         (
             "float[1,2,3,3] x => r = Constant<value_floats = [1.0,1.0,2.0,3.0]>(); y = Resize(x, , r)",
             "nearest",
+        ),
+        (
+            "float[1,1,2,4] x => r = Constant<value_floats = [1.0,1.0,1.0,0.6]>(); "
+            'y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x, , r)',
+            "no whole number of pixels",
         ),
         ("float[2,3] x => y = ArgMax<select_last_index = 1>(x)", "takes the first"),
         ("float[2,3] x => y = RandomNormalLike<seed = 1.0>(x)", "other numbers"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +21,7 @@ from netgrad.runtime.session import Session
 from netgrad.runtime.values import share_as_value
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+_T = TypeVar("_T")
 _Types = Mapping[str, "tuple[ir.DataType, tuple[int, ...]]"]
 
 _MODELS = 64  # compiled ones that are kept, for nets that need a model for each shape
@@ -73,7 +74,7 @@ class Program:
             blobs: What it reads, and perhaps more.
 
         Returns:
-            The blobs that it gives.
+            The blobs that it gives; without those that it hasn't written, as the nets that do weren't run.
 
         Raises:
             InvalidArgumentError: A blob that it reads isn't there.
@@ -93,8 +94,7 @@ class Program:
         )
         if session is None:
             return {}
-        results = session.run({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
-        return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
+        return _written(net, session.run({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)}))
 
     def run_values(self, blobs: Mapping[str, OrtValue | np.ndarray[Any, Any]]) -> dict[str, OrtValue]:
         """Run it once on values that ONNX Runtime owns, and on arrays, whose memory is read in place.
@@ -115,8 +115,9 @@ class Program:
         )
         if session is None:
             return {}
-        results = session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
-        return {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
+        return _written(
+            net, session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
+        )
 
     @property
     def definitions(self) -> list[OperatorDef]:
@@ -147,13 +148,23 @@ class Program:
                 raise ControlFlowError(f"the workspaces that are left on '{left[0]}' can't be kept")
             if len(self._compiled) >= _MODELS:
                 self._compiled.pop(next(iter(self._compiled)))
-            self._compiled[key] = net, Session(net.model) if net.outputs else None
+            self._compiled[key] = net, Session(net.model) if net.outputs or net.perhaps else None
         return self._compiled[key]
 
     def _key(self, types: _Types) -> Any:
         if self._fixed_shapes:
             return tuple((blob, *type_) for blob, type_ in types.items())
         return tuple((blob, dtype, len(shape)) for blob, (dtype, shape) in types.items())
+
+
+def _written(net: Lowered, results: Mapping[str, _T]) -> dict[str, _T]:
+    """The blobs that a run has written."""
+    found = {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
+    for k, (blob, holds) in enumerate(net.perhaps.items()):
+        truth: Any = results[f"whether:{k}"]
+        if bool(truth.numpy() if isinstance(truth, OrtValue) else truth) == holds:
+            found[blob] = results[f"perhaps:{k}"]
+    return found
 
 
 def _infos(types: _Types, *, static: bool) -> dict[str, TensorInfo]:

@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import onnx_ir as ir
+
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.core import UnsupportedOperatorError
 from netgrad.core.errors import MissingRule
 from netgrad.onnx.builder import Value
+from netgrad.onnx.view import TensorInfo
 
 
 class ControlFlowError(UnsupportedOperatorError):
@@ -36,6 +39,10 @@ def refused(definition: OperatorDef, reason: str) -> ControlFlowError:
     return ControlFlowError(
         f"{operator} can't be written in ONNX: {reason}", [MissingRule(operator, 0, reason, ())]
     )
+
+
+TRUTH = TensorInfo(ir.DataType.BOOL, ())
+"""What is known of a condition."""
 
 
 @dataclass(frozen=True, slots=True)

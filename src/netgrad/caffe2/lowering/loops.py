@@ -7,15 +7,24 @@ import onnx_ir as ir
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.control import condition_of, controls, either, needed_net, net_of
-from netgrad.caffe2.lowering.held import Element, Frame, Perhaps, Repeated, Stack, mapped, refused
+from netgrad.caffe2.lowering.held import (
+    TRUTH,
+    ControlFlowError,
+    Element,
+    Frame,
+    Perhaps,
+    Repeated,
+    Stack,
+    mapped,
+    refused,
+)
 from netgrad.caffe2.lowering.scopes import GraphScope, Scope
 from netgrad.caffe2.reads import written_names
 from netgrad.core import Operator
-from netgrad.onnx.builder import Value
+from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.view import TensorInfo
 
 _COUNT = TensorInfo(ir.DataType.INT64, ())
-_TRUTH = TensorInfo(ir.DataType.BOOL, ())
 
 
 class _Turn(GraphScope):
@@ -31,7 +40,7 @@ class _Turn(GraphScope):
         super().__init__(outer)
         prefix = self.prefix
         self.turns = self.b.value(f"{prefix}:turn", _COUNT)
-        self.condition = self.b.value(f"{prefix}:condition", _TRUTH)
+        self.condition = self.b.value(f"{prefix}:condition", TRUTH)
         self.carried = {
             name: self.b.value(f"{prefix}:carried:{k}", info) for k, (name, info) in enumerate(infos.items())
         }
@@ -67,10 +76,10 @@ def _while(scope: Scope, definition: OperatorDef) -> None:
     loop = _Loop(scope, definition, turn, start, again)
     for name in stacks:
         loop.add_stack(name, stacks[name])
-    loop.write()
     for name, one in held.items():
-        if one is None and turn.blobs.get(name) is not None:
-            scope.write(name, Perhaps(refused(definition, f"'{name}' is not written if it makes no turn")))
+        if one is None and name in turn.blobs:
+            loop.add_new(name)
+    loop.write()
 
 
 def _carried(turn: _Turn, name: str, before: TensorInfo, definition: OperatorDef) -> TensorInfo:
@@ -96,6 +105,16 @@ class _Loop:
         self._scanned: list[Value] = []
         self._pushed: dict[str, tuple[Stack, Element]] = {}
         self._popped: dict[str, Stack] = {}
+        self._new: dict[str, Value | None] = {}
+
+    def add_new(self, name: str) -> None:
+        """A blob that isn't there before: it holds what the last turn has written, if there is one."""
+        held = self._turn.blobs[name]
+        self._new[name] = None
+        if not isinstance(held, Value) or not self._scope.all.everything:
+            return
+        if held.rank is not None and held.dtype not in (None, ir.DataType.STRING):
+            self._new[name] = held
 
     def add_stack(self, name: str, outside: Stack) -> None:
         """What the turns do with a stack: nothing, leave a workspace, or take one off."""
@@ -128,6 +147,8 @@ class _Loop:
         scope, turn, b = self._scope, self._turn, self._scope.b
         names = list(turn.carried)
         counted = list(self._counts)
+        new = {name: value for name, value in self._new.items() if value is not None}
+        new_infos = [TensorInfo(value.dtype, (None,) * len(value.shape or ())) for value in new.values()]
         one = turn.b.constant(np.asarray(1, np.int64))
         number = turn.b.value(f"{turn.prefix}:number", _COUNT)  # of turns; the loop does not tell it
         outputs = [
@@ -135,6 +156,7 @@ class _Loop:
             *(turn.value(name, self._definition) for name in names),
             *(self._counts[name][1] for name in counted),
             turn.b.op("Add", number, one),
+            *new.values(),
             *self._scanned,
         ]
         inputs = [
@@ -143,6 +165,7 @@ class _Loop:
             *turn.carried.values(),
             *(turn.counts[name] for name in counted),
             number,
+            *(turn.b.value(f"{turn.prefix}:new:{k}", info) for k, info in enumerate(new_infos)),
         ]
         graph = turn.graph(f"{turn.prefix}:body", self._definition, inputs, outputs)
         zero = b.constant(np.asarray(0, np.int64))
@@ -152,9 +175,10 @@ class _Loop:
             *(scope.value(name, self._definition).name for name in names),
             *(b.value(self._counts[name][0].name, _COUNT).name for name in counted),
             zero.name,
+            *(_nothing(b, info).name for info in new_infos),
         ]
         infos = [turn.carried[name].info for name in names]
-        infos += [_COUNT] * (len(counted) + 1)
+        infos += [*[_COUNT] * (len(counted) + 1), *new_infos]
         infos += [
             TensorInfo(value.dtype, None if value.shape is None else (None, *value.shape))
             for value in self._scanned
@@ -164,7 +188,13 @@ class _Loop:
             scope.write(name, value)
         counts = dict(zip(counted, results[len(names) :], strict=False))
         turns = results[len(names) + len(counted)]
-        stacked = results[len(names) + len(counted) + 1 :]
+        behind = len(names) + len(counted) + 1
+        last, stacked = results[behind : behind + len(new)], results[behind + len(new) :]
+        some = (turns > 0).name if new else ""
+        for name, value in zip(new, last, strict=True):
+            scope.write(name, Perhaps(self._no_turn(name), some, True, value))
+        for name in self._new.keys() - new.keys():
+            scope.write(name, Perhaps(self._no_turn(name)))
         for name, (outside, element) in self._pushed.items():
             frame = mapped(element, lambda value: stacked[int(value.name.removeprefix("scanned:"))])
             assert isinstance(frame, Frame), "a frame stays one"
@@ -176,9 +206,18 @@ class _Loop:
             rest = () if exhausted else (Repeated(counts[name], top.frame),)
             scope.write(name, Stack((*below, *rest)))
 
+    def _no_turn(self, name: str) -> ControlFlowError:
+        return refused(self._definition, f"'{name}' is not written if it makes no turn")
+
     def _asks_for(self, count: Value) -> bool:
         """Whether the loop goes on as long as there are workspaces of that number."""
         name = self._definition.input[0]
         condition = self._turn.find(name)
         asked = self._scope.all.asked
         return isinstance(condition, Value) and asked.get(condition.name) == count.name
+
+
+def _nothing(b: Builder, info: TensorInfo) -> Value:
+    """A tensor without elements, in place of a value that nobody reads."""
+    assert info.dtype is not None, "asked before"
+    return b.constant(np.zeros((0,) * len(info.shape or ()), info.dtype.numpy()))

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
-from netgrad.caffe2.lowering.held import Perhaps, Stack
+from netgrad.caffe2.lowering.held import TRUTH, Perhaps, Stack
 from netgrad.caffe2.lowering.nodes import graph_of
 from netgrad.caffe2.lowering.scopes import NetScope, Written
 from netgrad.onnx.builder import Builder, Value
@@ -28,12 +28,15 @@ class Lowered:
         model: The model; its inputs and outputs are called ``in:0``, ``out:0``, ...
         inputs: The blobs that the inputs are, in order.
         outputs: The blobs that the outputs are, in order.
+        perhaps: Blobs that are perhaps written, and on which truth value they are: further outputs
+            ``perhaps:0``, ... with the values, and ``whether:0``, ... with the truth values.
         stacks: The stacks of workspaces that the net has written, with the number of workspaces on them.
     """
 
     model: onnx.ModelProto
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    perhaps: Mapping[str, bool]
     stacks: Mapping[str, int]
 
 
@@ -55,26 +58,37 @@ def lowered(
         StaticShapeNeededError: A lowering needs dims that ``types`` doesn't say.
         KeyError: An operator reads a blob that isn't there.
     """
-    shared = Written(definitions)
+    shared = Written(definitions, wanted is None)
     scope = NetScope(Builder(OPSET, "n"), shared, types)
     scope.run(definitions)
     values: dict[str, Value] = {}
+    perhaps: dict[str, Perhaps] = {}
     for blob in scope.written if wanted is None else wanted:
         held = scope.blobs.get(blob)
         if isinstance(held, Perhaps):
-            raise held.error
+            if held.value is None or wanted is not None:
+                raise held.error
+            perhaps[blob] = held
         if isinstance(held, Value):
             values[blob] = held
+    further = [one.value for one in perhaps.values() if one.value is not None]
+    truths = [scope.b.value(one.condition, TRUTH) for one in perhaps.values()]
     graph = graph_of(
         scope.b.operators,
         scope.owners,
         "net",
         [scope.b.value(name, types[blob]) for blob, name in scope.given.items()],
-        list(values.values()),
-        [f"out:{k}" for k in range(len(values))],
+        [*values.values(), *further, *truths],
+        [
+            *(f"out:{k}" for k in range(len(values))),
+            *(f"perhaps:{k}" for k in range(len(perhaps))),
+            *(f"whether:{k}" for k in range(len(perhaps))),
+        ],
     )
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION, producer_name="netgrad"
     )
     stacks = {blob: len(held.elements) for blob, held in scope.blobs.items() if isinstance(held, Stack)}
-    return Lowered(model, tuple(scope.given), tuple(values), stacks)
+    return Lowered(
+        model, tuple(scope.given), tuple(values), {blob: one.holds for blob, one in perhaps.items()}, stacks
+    )

@@ -21,12 +21,14 @@ class Written:
 
     Attributes:
         saved: The names that gradients read of what a ``Do`` has left.
+        everything: Whether all that is written is wanted, even what is only perhaps written.
         graphs: How many graphs there are inside of the model's.
         asked: Values that say whether a stack has a workspace, to the name of its number of workspaces.
     """
 
-    def __init__(self, definitions: Sequence[OperatorDef]) -> None:
+    def __init__(self, definitions: Sequence[OperatorDef], everything: bool) -> None:
         self.saved = _saved(definitions)
+        self.everything = everything
         self.graphs = 0
         self.asked: dict[str, str] = {}
 

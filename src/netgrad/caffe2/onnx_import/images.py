@@ -29,6 +29,9 @@ def _resize(n: Node) -> None:
     ):
         n.write("ResizeNearest", **named)
     elif mode == "linear" and way == "align_corners" and not n.attribute("antialias", 0):
+        for axis in (2, 3):  # the corners of a result with a part of a pixel lie elsewhere
+            if scales[axis] != 1.0 and not float(scales[axis] * n.dim(0, axis)).is_integer() and not n.has(3):
+                raise n.refused(f"a scale of {scales[axis]} gives no whole number of pixels")
         n.write("UpsampleBilinear", **named)
     else:
         raise n.refused(

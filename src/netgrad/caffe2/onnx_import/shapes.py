@@ -100,7 +100,7 @@ def _concat(n: Node) -> None:
 
 @writes("Split")
 def _split(n: Node) -> None:
-    axis = n.axis(n.attribute("axis", 0))
+    axis = n.attribute("axis", 0) % n.rank()
     if n.has(1):
         sizes: list[int] | None = n.numbers(1)
     else:
@@ -216,7 +216,8 @@ def _space_to_depth(n: Node) -> None:
     size = n.attribute("blocksize", 1)
     channels, height, width = (n.dim(0, axis) for axis in (1, 2, 3))
     rows, columns = height // size, width // size
-    blocks, order = [0, channels, rows, size, columns, size], [0, 3, 5, 1, 2, 4]
+    blocks = [0, channels, rows, size, columns, size]
+    order = [0, 3, 5, 1, 2, 4] if n.attribute("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
     _mixed(n, blocks, order, [0, channels * size**2, rows, columns])
 
 
