@@ -7,7 +7,7 @@ from inspect import currentframe
 import pytest
 
 from netgrad.caffe2.caffe2_pb2 import CUDA, IDEEP, NetDef
-from netgrad.caffe2.python import core
+from netgrad.caffe2.python import core, workspace
 
 
 @pytest.fixture
@@ -224,3 +224,13 @@ def test_an_operator_between_others() -> None:
         net.reroute_tensor("y", core.CreateOperator("Relu", ["y"], ["u"]))
     with pytest.raises(AssertionError, match="no place 9"):
         net.insert_op_at_idx(scaled, 9)
+
+
+def test_texts_and_blobs_that_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    net = core.Net("net")
+    number = net.Const(7)
+    net.LogInfo("the number:", number)
+    workspace.RunNetOnce(net)
+    first, second = capsys.readouterr().out.strip().split("\n")
+    assert first.endswith(": the number:")
+    assert second.endswith(": 7")

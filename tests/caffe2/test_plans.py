@@ -123,6 +123,62 @@ def test_what_is_wrong_with_a_plan() -> None:
         workspace.RunPlan(plan)
 
 
+def test_nets_beside_steps() -> None:
+    _feed("a", "b")
+    first, second = _counting("first", "a"), core.execution_step("second", _counting("net", "b"), num_iter=2)
+    step = core.execution_step("both", [first, second], num_iter=3)
+    workspace.RunPlan(step)
+    assert (workspace.FetchBlob("a"), workspace.FetchBlob("b")) == (3, 6)
+    assert [len(part.Nets()) for part in step.Substeps()] == [1, 1]
+
+
+def test_a_net_that_reports() -> None:
+    """It runs once behind a step that is over before its interval; a plan and its message keep it."""
+    _feed("a", "b")
+    report = _counting("report", "b")
+    step = core.execution_step("s", _counting("net", "a"), num_iter=5, report_net=report, report_interval=60)
+    plan = core.Plan(step)
+    assert [net.Name() for net in plan.Nets()][-1] == report.Name()
+    for one in (plan, core.Plan.create_from_proto(plan.Proto())):
+        _feed("a", "b")
+        workspace.RunPlan(one)
+        assert (workspace.FetchBlob("a"), workspace.FetchBlob("b")) == (5, 1)
+
+
+def test_reports_span_all_turns() -> None:
+    """One step reports on the three turns of the other, not on each of them."""
+    _feed("a", "b")
+    report = core.execution_step("report", _counting("reporting", "b"))
+    report.RunEveryMillis(60_000)
+    step = core.execution_step("s", [report, core.execution_step("t", _counting("net", "a"))], num_iter=3)
+    workspace.RunPlan(step)
+    assert (workspace.FetchBlob("a"), workspace.FetchBlob("b")) == (3, 1)
+
+
+def test_a_report_that_fails_stops_the_step() -> None:
+    workspace.FeedBlob("no", np.array(False))
+    _feed("a")
+    failing = core.Net("failing")
+    failing.Assert("no", [], error_msg="the report is wrong")
+    report = core.execution_step("report", failing)
+    report.RunEveryMillis(1)
+    endless = core.execution_step("endless", _counting("net", "a"), should_stop_blob=core.BlobReference("no"))
+    with pytest.raises(RuntimeError, match="the report is wrong"):
+        workspace.RunPlan(core.execution_step("both", [report, endless]))
+
+
+def test_what_becomes_a_step() -> None:
+    net = _counting("net", "a")
+    step = core.to_execution_step(net, "name")
+    assert (step.Name(), step.Nets()) == ("name", [net])
+    assert core.to_execution_step(step) is step
+    assert len(core.to_execution_step([step, net]).Substeps()) == 2
+    with pytest.raises(ValueError, match="a step holds nets or steps, not 3"):
+        core.to_execution_step(3)
+    with pytest.raises(ValueError, match="a step holds nets or steps"):
+        core.execution_step("s", ["net"])
+
+
 # ---- queues ------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
@@ -20,8 +22,8 @@ def run_plan(plan: PlanDef, workspace: Workspace) -> bool:
     """Run the steps of a plan in order.
 
     The nets of a step are created when it starts, in the order of their use. Substeps that run at once have
-    threads, which take turns (see `netgrad.caffe2.running.turns`); one with an interval runs again and again
-    until its siblings have ended, and once after them.
+    threads, which take turns (see `netgrad.caffe2.running.turns`). One with an interval runs again and again
+    until the step around it has ended, and once after that; so does a net that reports.
 
     Returns:
         True, or there is an error.
@@ -81,15 +83,26 @@ def _run_step(
         raise RunError(f"step {step.name}: only_once is for steps with a stop blob")
     if has_stop and not workspace.has_blob(step.should_stop_blob):
         raise RunError(f"step {step.name}: blob {step.should_stop_blob} does not exist")
-    iteration = 0
+    with _reporting(step, workspace, definitions, nets):
+        _iterate(step, workspace, definitions, nets)
+
+
+def _iterate(
+    step: ExecutionStep,
+    workspace: Workspace,
+    definitions: Mapping[str, NetDef],
+    nets: Mapping[str, CreatedNet],
+) -> None:
+    """Run what is in a step, as often as it says."""
+    iteration, has_stop = 0, bool(step.should_stop_blob)
     while _goes_on(step, iteration):
         check_stopped()
-        if step.concurrent_substeps or step.num_concurrent_instances > 1 or _has_interval(step):
+        if step.concurrent_substeps or step.num_concurrent_instances > 1:
             _run_at_once(step, workspace, definitions, nets)
             if has_stop and _says_stop(step, workspace):
                 return
         else:
-            for child in step.substep:
+            for child in _regular(step):
                 _run_step(child, workspace, definitions, {} if child.create_workspace else nets)
                 if has_stop and _says_stop(step, workspace):
                     return
@@ -98,12 +111,75 @@ def _run_step(
             if has_stop and _says_stop(step, workspace):
                 return
         iteration += 1
-        if step.report_net and iteration % max(step.report_interval, 1) == 0:
-            nets[step.report_net].run()
 
 
-def _has_interval(step: ExecutionStep) -> bool:
-    return any(child.run_every_ms for child in step.substep)
+def _regular(step: ExecutionStep) -> list[ExecutionStep]:
+    """The substeps that don't run at an interval."""
+    return [child for child in step.substep if not child.run_every_ms]
+
+
+@contextlib.contextmanager
+def _reporting(
+    step: ExecutionStep,
+    workspace: Workspace,
+    definitions: Mapping[str, NetDef],
+    nets: Mapping[str, CreatedNet],
+) -> Iterator[None]:
+    """Run substeps with an interval and the net that reports while the block runs, and once after it.
+
+    They have threads. The first error of theirs stops the block and is raised.
+    """
+    reports: list[tuple[float, Callable[[], object]]] = []
+    for child in step.substep:
+        if child.run_every_ms:
+            own = {} if child.create_workspace else nets
+            reports.append(
+                (child.run_every_ms / 1000, partial(_run_step, child, workspace, definitions, own))
+            )
+    if step.report_net:  # its interval is in seconds
+        reports.append((max(step.report_interval, 1), nets[step.report_net].run))
+    if not reports:
+        yield
+        return
+    failed, ended = Event(), Event()
+    errors: list[BaseException] = []
+    stops = (*current_stops(), failed)
+
+    def repeat(seconds: float, report: Callable[[], object]) -> None:
+        with _noted(errors, failed), stopped_by(*stops):
+            while not ended.wait(seconds):
+                report()
+            report()
+
+    threads = [Thread(target=repeat, args=pair) for pair in reports]
+    for thread in threads:
+        thread.start()
+    try:
+        with stopped_by(failed):
+            yield
+    except StoppedError:
+        if not errors:
+            raise
+    finally:
+        ended.set()
+        with waiting(threads):
+            for thread in threads:
+                thread.join()
+    if errors:
+        raise errors[0]
+    check_stopped()
+
+
+@contextlib.contextmanager
+def _noted(errors: list[BaseException], failed: Event) -> Iterator[None]:
+    """An error in a thread's block is noted, for the thread that waits to raise it, and stops the others."""
+    try:
+        yield
+    except StoppedError:
+        return
+    except BaseException as error:
+        errors.append(error)
+        failed.set()
 
 
 def _run_at_once(
@@ -112,48 +188,24 @@ def _run_at_once(
     definitions: Mapping[str, NetDef],
     nets: Mapping[str, CreatedNet],
 ) -> None:
-    """Run the substeps in threads that take turns; those with an interval until the others have ended.
+    """Run the substeps in threads that take turns.
 
     The first error stops all of them and is raised.
     """
-    failed, ended = Event(), Event()
+    failed = Event()
     errors: list[BaseException] = []
     stops = (*current_stops(), failed)
 
     def run(child: ExecutionStep) -> None:
-        try:
-            with stopped_by(*stops):
-                once = child.create_workspace
-                while child.run_every_ms and not ended.wait(child.run_every_ms / 1000):
-                    _run_step(child, workspace, definitions, {} if once else nets)
-                _run_step(child, workspace, definitions, {} if once else nets)
-        except StoppedError:
-            return
-        except BaseException as error:  # raised again by the thread that waits
-            errors.append(error)
-            failed.set()
+        with _noted(errors, failed), stopped_by(*stops):
+            _run_step(child, workspace, definitions, {} if child.create_workspace else nets)
 
-    children = list(step.substep) * max(step.num_concurrent_instances, 1)
-    if not step.concurrent_substeps and step.num_concurrent_instances <= 1:
-        regular = [child for child in children if not child.run_every_ms]
-
-        def run_in_order() -> None:
-            for child in regular:
-                run(child)
-                if failed.is_set():
-                    return
-
-        threads = [Thread(target=run_in_order)]
-    else:
-        threads = [Thread(target=run, args=(child,)) for child in children if not child.run_every_ms]
-    timed = [Thread(target=run, args=(child,)) for child in children if child.run_every_ms]
-    for thread in [*threads, *timed]:
+    children = _regular(step) * max(step.num_concurrent_instances, 1)
+    threads = [Thread(target=run, args=(child,)) for child in children]
+    for thread in threads:
         thread.start()
-    with waiting([*threads, *timed]):
+    with waiting(threads):
         for thread in threads:
-            thread.join()
-        ended.set()
-        for thread in timed:
             thread.join()
     if errors:
         raise errors[0]
