@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from netgrad.caffe2 import old_names
 
 SCRIPT = """
 import sys
@@ -75,3 +79,68 @@ def test_the_command_itself(arguments: tuple[str, ...], status: int) -> None:
     assert done.returncode == status
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().split("\n")) == 1
+
+
+OLD = """
+import collections
+import inspect
+import numpy as np
+import six
+from caffe2.python import core
+from future.utils import viewitems
+from past.builtins import basestring, xrange
+
+assert isinstance(b"bytes", basestring) and list(viewitems({"a": 1})) == [("a", 1)] and sum(xrange(4)) == 6
+assert np.zeros(2, dtype=np.int).dtype.kind == "i" and np.asscalar(np.ones(1)) == 1.0
+assert issubclass(list, collections.Iterable)
+assert inspect.getargspec(lambda a, b=2, *c: 0).defaults == (2,)
+print(six.__name__, getattr(six, "MARK", ""))
+"""
+
+
+def test_what_old_scripts_use_besides(tmp_path: Path) -> None:
+    """A package that is there comes before its stand-in."""
+    (tmp_path / "old.py").write_text(OLD)
+    done = _run(str(tmp_path / "old.py"))
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "six.py").write_text("MARK = 'the real one'")
+    assert _run(str(tmp_path / "old.py")).stdout == "six the real one\n"
+
+
+def _stand_in(name: str) -> Any:
+    spec = old_names._Finder().find_spec(name, None)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_stand_ins_of_packages() -> None:
+    six, past, future = (_stand_in(name) for name in ("six", "past.builtins", "future.utils"))
+
+    class Meta(type):
+        pass
+
+    class First(six.with_metaclass(Meta, dict)):  # type: ignore[misc]
+        pass
+
+    @six.add_metaclass(Meta)
+    class Second:
+        kept = 1
+
+    assert type(First) is type(Second) is Meta
+    assert issubclass(First, dict)
+    assert Second.kept == 1
+    assert [isinstance(one, past.basestring) for one in ("a", b"a", 1)] == [True, True, False]
+    assert past.map(str, past.range(2)) == ["0", "1"]
+    assert (future.bytes_to_native_str(b"a"), future.native_str_to_bytes("a")) == ("a", b"a")
+    assert future.listitems({"a": 1}) == [("a", 1)]
+    with pytest.raises(ValueError, match="why") as caught:
+        six.raise_from(ValueError("why"), KeyError("because"))
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(
+        AttributeError, match=r"six\.get_unbound_function needs the package 'six': pip install"
+    ):
+        six.get_unbound_function  # noqa: B018  the access itself is the test
+    assert old_names._Finder().find_spec("numpy", None) is None

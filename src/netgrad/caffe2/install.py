@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from netgrad.caffe2.old_names import supply
+
 _PYTHON = "caffe2.python"
 _OURS = "netgrad.caffe2.python"
 _MESSAGES = "netgrad.caffe2.caffe2_pb2"
@@ -109,8 +111,12 @@ def _with_stand_ins(module: ModuleType, name: str) -> ModuleType:
     return module
 
 
-def install() -> None:
+def install(old_names: bool = True) -> None:
     """Make ``caffe2`` importable in this process.
+
+    Args:
+        old_names: Whether names that Python and NumPy have dropped, and packages that scripts of that time
+            import, are added where they are missing; see `netgrad.caffe2.old_names`.
 
     Raises:
         RuntimeError: Another ``caffe2`` has been imported already.
@@ -129,3 +135,5 @@ def install() -> None:
     for module in modules:
         _with_stand_ins(module, _PYTHON + module.__name__.removeprefix(_OURS))
     sys.meta_path.insert(0, _Finder())
+    if old_names:
+        supply()
