@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -9,6 +10,8 @@ from onnx import parser
 
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.view import dims_of
+from netgrad.runtime.session import run
+from netgrad.transforms.grad import grad
 
 _HEAD = '<ir_version: 10, opset_import: ["": 18]> '
 
@@ -43,6 +46,31 @@ def test_a_carried_value_has_what_the_body_leaves_of_its_shape(
     shapes = _shapes(parser.parse_model(_HEAD + text))
     assert shapes["v"] == kept
     assert shapes["s"] == kept
+
+
+def test_sizes_that_a_loop_body_states_are_not_trusted() -> None:
+    """The sizes of another batch, as an exporter left them: the weight's gradient is a sum over the rows."""
+    text = """
+    g (double[a,2] x, double[1,2] w, int64 n, bool go) => (double[a,2] y) {
+      y = Loop(n, go, x) <body = b (int64 i, bool c, double[1,2] v) => (bool o, double[1,2] r) {
+        o = Identity(c) u = Mul(v, w) r = Mul(u, w) }>
+    }"""
+    model = parser.parse_model(_HEAD + text)
+    assert _shapes(model)["v"] == ("a", 2)
+    x, w = np.arange(6.0).reshape(3, 2) + 1, np.array([[0.5, 2.0]])
+    found = run(grad(model, wrt="w"), {"x": x, "w": w, "n": np.int64(2), "go": np.bool_(True)})
+    np.testing.assert_allclose(found["w_grad"], 4 * x.sum(0, keepdims=True) * w**3)
+
+
+def test_one_shape_for_all_tensors_of_a_list_is_not_trusted() -> None:
+    text = """
+    g (seq(float[2]) x, float[3] w, int64 n, bool go) => (seq(float[]) y) {
+      y = Loop(n, go, x) <body = b (int64 i, bool c, seq(float[2]) v) => (bool o, seq(float[2]) r) {
+        o = Identity(c) r = SequenceInsert(v, w) }>
+    }"""
+    shapes = _shapes(parser.parse_model(_HEAD + text))
+    assert shapes["v"] in (None, (None,))
+    assert shapes["r"] in (None, (None,))
 
 
 def test_loops_in_loops_are_verified_together() -> None:

@@ -10,7 +10,6 @@ KNOWN: dict[str, str] = {
     "test_training_dropout.*": "another mask is drawn each time (see tests/onnx/rules/test_dropout.py)",
     "test_ai_onnx_ml_tree_ensemble.*": "trees are refused by name",
     "test_adam_multiple": "the reference evaluator, which alone runs it, computes in float32",
-    "test_loop16_seq_none": "Loop carries an optional, which has no zero to start a gradient from",
 }
 """Patterns of names of node tests that may be refused or not be measurable, with the reason."""
 

@@ -19,22 +19,36 @@ _Dims: TypeAlias = "tuple[int | str | None, ...]"
 _State: TypeAlias = "tuple[onnx_ir.Value | None, onnx_ir.Value, onnx_ir.Value, onnx_ir.Value]"
 
 
-def infer_carried(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
+def infer_carried(model: onnx_ir.Model, infer: Callable[[], bool]) -> set[onnx_ir.Value]:
     """Give the inputs of bodies, and what Loop nodes carry out, the shape that they keep, in place.
 
     Args:
         model: A model whose shapes are inferred but for this.
         infer: Infers the model's shapes anew from what it says by now; False if that fails.
+
+    Returns:
+        Values that Loop nodes carry with another rank in each iteration, in and behind them, and all values
+        that such a loop computes.
     """
-    _infer_looped(model, infer)
+    changing = _infer_looped(model, infer)
     while (_declare_scanned(model) or _declare_mapped(model)) and infer():
         pass
+    return changing
 
 
-def _infer_looped(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
+def fed(node: onnx_ir.Node) -> list[onnx_ir.Value]:
+    """The inputs of a node's body that are fed with what the node reads or carries, whatever that is."""
+    if node.op_type not in ("Loop", "Scan", "SequenceMap") or node.domain not in ("", "ai.onnx"):
+        return []
+    inputs = list(node.attributes["body"].as_graph().inputs)
+    return inputs[2:] if node.op_type == "Loop" else inputs  # a Loop counts and decides by itself
+
+
+def _infer_looped(model: onnx_ir.Model, infer: Callable[[], bool]) -> set[onnx_ir.Value]:
     states = _carried(model)
+    changing: set[onnx_ir.Value] = set()
     if not states:
-        return
+        return changing
     before = {value: value.shape for value in all_values(model)}
     assumed: dict[int, _Dims | None] = {}
     while True:
@@ -48,10 +62,17 @@ def _infer_looped(model: onnx_ir.Model, infer: Callable[[], bool]) -> None:
             break
         revised = _revised(states, assumed)
         if revised == assumed:
-            return
+            return changing
+        for k, dims in assumed.items():
+            _, inside, result, after = states[k]
+            if dims is not None and after.shape is not None and after.shape.rank() != len(dims):
+                changing |= {inside, result}
+                if inside.graph is not None:
+                    changing.update(value for node in inside.graph.all_nodes() for value in node.outputs)
         assumed = revised
     for value in all_values(model):
         value.shape = before.get(value)
+    return changing
 
 
 def _declare_scanned(model: onnx_ir.Model) -> bool:
@@ -106,18 +127,18 @@ def _declare_mapped(model: onnx_ir.Model) -> bool:
 
 def _carried(model: onnx_ir.Model) -> list[_State]:
     """Of each carried value: before the loop, in the body, behind the loop, and what the body makes of it."""
-    states: list[_State] = []
-    for graph in model.graphs():
-        for node in graph:
-            if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
-                continue
-            body = node.attributes["body"].as_graph()
-            inside, after = body.inputs[2:], body.outputs[1:]
-            for source, value in zip(node.inputs[2:], inside, strict=False):
-                if value.type is None and source is not None:
-                    value.type = source.type
-            states += list(zip(node.inputs[2:], inside, node.outputs, after, strict=False))
+    states = [state for graph in model.graphs() for node in graph for state in _states_of(node)]
+    for source, inside, *_ in states:
+        if inside.type is None and source is not None:
+            inside.type = source.type
     return [state for state in states if state[1].shape is None or state[2].shape is None]
+
+
+def _states_of(node: onnx_ir.Node) -> list[_State]:
+    if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+        return []
+    body = node.attributes["body"].as_graph()
+    return list(zip(node.inputs[2:], body.inputs[2:], node.outputs, body.outputs[1:], strict=False))
 
 
 def _revised(states: list[_State], assumed: dict[int, _Dims | None]) -> dict[int, _Dims | None]:

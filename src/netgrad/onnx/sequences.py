@@ -9,6 +9,7 @@ that fails where one stands inside another.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -182,28 +183,94 @@ def if_present(
     builder: Builder, optionals: Sequence[Value], write: Callable[[Builder, Sequence[Value]], Value]
 ) -> Value:
     """What ``write`` makes of what ``optionals`` hold; nothing if they hold nothing, which is so for all."""
+    return choose(
+        builder,
+        builder.op("OptionalHasElement", optionals[0]),
+        optionals,
+        lambda inner, formal: write(inner, [held(inner, value) for value in formal]),
+        lambda inner, formal: inner.op("Identity", formal[0]),
+        optionals[0].info,
+    )
+
+
+def choose(
+    builder: Builder,
+    condition: Value,
+    captured: Sequence[Value],
+    write: Callable[[Builder, Sequence[Value]], Value],
+    otherwise: Callable[[Builder, Sequence[Value]], Value],
+    info: TensorInfo,
+) -> Value:
+    """Write an If: what ``write`` makes of ``captured`` where ``condition`` is true, else ``otherwise``.
+
+    What is known of either result is ``info``.
+    """
     inner = Builder(builder.opset, "body")
-    formal = [inner.value(f"captured_{k}", value.info) for k, value in enumerate(optionals)]
-    results = {
-        "then_branch": write(inner, [held(inner, value) for value in formal]),
-        "else_branch": inner.op("Identity", formal[0]),
-    }
-    types = {value.name: optionals[0].info.plain for value in results.values()}
+    formal = [inner.value(f"captured_{k}", value.info) for k, value in enumerate(captured)]
+    results = {"then_branch": write(inner, formal), "else_branch": otherwise(inner, formal)}
+    types = {value.name: info.plain for value in results.values()}
     branches = {
         branch: Body(
             (), (value.name,), tuple(v.name for v in formal), _live(inner.operators, value.name), types
         )
         for branch, value in results.items()
     }
-    present = builder.op("OptionalHasElement", optionals[0])
-    names = [present.name, *(value.name for value in optionals)]
-    (result,) = builder.written(Operator("If", names, (), branches), [optionals[0].info.plain])
+    names = [condition.name, *(value.name for value in captured)]
+    (result,) = builder.written(Operator("If", names, (), branches), [info.plain])
     return result
 
 
 def held(builder: Builder, optional: Value) -> Value:
     """What an optional holds."""
     return builder.assume_shape(builder.op("OptionalGetElement", optional), optional.shape)
+
+
+def listed(builder: Builder, optional: Value) -> Value:
+    """The tensors that an optional holds, as a sequence: the one or all of its own, or none."""
+    info = replace(optional.info.plain, structure=Structure.SEQUENCE)
+
+    def all_of(inner: Builder, formal: Sequence[Value]) -> Value:
+        content = held(inner, formal[0])
+        return content if content.structure is Structure.SEQUENCE else inner.op("SequenceConstruct", content)
+
+    return choose(
+        builder,
+        builder.op("OptionalHasElement", optional),
+        [optional],
+        all_of,
+        lambda inner, _: empty_sequence(inner, info),
+        info,
+    )
+
+
+def optional_of(builder: Builder, tensors: Sequence[Value], info: TensorInfo) -> Value:
+    """An optional, of which ``info`` is known, that holds the tensors of ``tensors[0]``, or nothing.
+
+    Args:
+        builder: Writes it.
+        tensors: A sequence, and a 0-d bool that says whether the optional holds anything.
+        info: What is known of the optional.
+    """
+    kind = replace(info, structure=_CONTENT[info.structure]).ir_type
+    assert kind is not None, "the element type of an optional that is carried is known"
+
+    def full(inner: Builder, formal: Sequence[Value]) -> Value:
+        sequence = formal[0]
+        if info.structure is Structure.OPTIONAL_SEQUENCE:
+            return inner.op("Optional", sequence)
+        return inner.op("Optional", element(inner, sequence, inner.constant(np.int64(0))))
+
+    def empty(inner: Builder, _: Sequence[Value]) -> Value:
+        type_ = ir.AttrTypeProto("type", ir.TypeAndShape(kind, None))
+        return inner.op("Optional", type=type_)
+
+    return choose(builder, tensors[1], tensors[:1], full, empty, info)
+
+
+_CONTENT = {
+    Structure.OPTIONAL: Structure.TENSOR,
+    Structure.OPTIONAL_SEQUENCE: Structure.SEQUENCE,
+}
 
 
 def _live(operators: Sequence[Operator], output: str) -> tuple[Operator, ...]:

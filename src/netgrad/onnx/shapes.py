@@ -7,7 +7,7 @@ import onnx.shape_inference
 import onnx_ir
 
 from netgrad.onnx.attention_shapes import imply_attention_shapes, is_attention
-from netgrad.onnx.carried import infer_carried
+from netgrad.onnx.carried import fed, infer_carried
 from netgrad.onnx.edit import all_graphs, all_values
 from netgrad.onnx.ranks import imply_ranks
 from netgrad.onnx.read import has_maps
@@ -21,12 +21,15 @@ _OPAQUE = "netgrad.opaque"
 _SMALL = 1024  # bytes; an initializer up to this size may hold a shape, and inference sees its content
 
 
-def infer_shapes(model: onnx_ir.Model) -> None:
+def infer_shapes(model: onnx_ir.Model) -> set[onnx_ir.Value]:
     """Give every value of the model, in place, the type and shape that follow from what it reads.
 
     A dim is a number, one of the names that the model uses for dims already, or unknown (a dim whose value is
     None). What the model says of a value stays where inference knows less. A model that inference cannot
     read, or whose own shapes contradict each other, gets what can be had without them; nothing is raised.
+
+    Returns:
+        What has no shape to be had because a Loop changes its rank (see `infer_carried`).
     """
     _write_out_defaults(model)
     symbols = {
@@ -47,7 +50,7 @@ def infer_shapes(model: onnx_ir.Model) -> None:
         _read_back(model.graph, inferred.graph, symbols)
         more = imply_attention_shapes(model)
         inferred = _inferred(model) if imply_ranks(model) or more else None
-    infer_carried(model, lambda: _infer_again(model, symbols))
+    return infer_carried(model, lambda: _infer_again(model, symbols))
 
 
 def _infer_again(model: onnx_ir.Model, symbols: set[str | None]) -> bool:
@@ -72,23 +75,30 @@ def _write_out_defaults(model: onnx_ir.Model) -> None:
 def infer_shapes_anew(model: onnx_ir.Model) -> None:
     """Infer shapes without trusting what the model says of values in between and of its outputs.
 
-    Tools that make a model's batch size dynamic often leave the former size everywhere else; a gradient
-    written for that size would be silently wrong. What the model says is taken only where nothing can be
-    inferred.
+    Tools that make a model's batch size dynamic often leave the former size everywhere else, and exporters
+    give what a Loop carries the sizes that it starts with; a gradient written for these would be silently
+    wrong. What the model says is taken only where nothing can be inferred, and of tensors: one shape for all
+    tensors of a sequence or an optional is a claim that nobody checks.
     """
-    stated: list[tuple[onnx_ir.Value, onnx_ir.Shape]] = []
-    for graph in all_graphs(model):
-        for node in graph:
-            for output in node.outputs:
-                if output.shape is not None:
-                    stated.append((output, output.shape))
-                    output.shape = None
-    infer_shapes(model)
-    unknown = [(value, shape) for value, shape in stated if value.shape is None]
-    for value, shape in unknown:
-        value.shape = shape
+    stated = {
+        value: value.shape
+        for graph in all_graphs(model)
+        for node in graph
+        for value in (*node.outputs, *fed(node))
+        if value.shape is not None
+    }
+    for value in stated:
+        value.shape = None
+    changing = infer_shapes(model)
+    unknown = [v for v in stated if v.shape is None and _may_be_tensor(v) and v not in changing]
+    for value in unknown:
+        value.shape = stated[value]
     if unknown:
         infer_shapes(model)
+
+
+def _may_be_tensor(value: onnx_ir.Value) -> bool:
+    return not isinstance(value.type, onnx_ir.SequenceType | onnx_ir.OptionalType)
 
 
 def _inferred(model: onnx_ir.Model) -> onnx.ModelProto | None:

@@ -30,6 +30,9 @@ FLOATING = frozenset(
 """The element types that a gradient can have."""
 
 
+_TYPES = frozenset({ir.AttributeType.TYPE_PROTO, ir.AttributeType.TYPE_PROTOS})
+
+
 class Structure(enum.Enum):
     """What a value is made of: one tensor, or several, or perhaps none."""
 
@@ -157,17 +160,18 @@ def operator_of(node: ir.Node) -> Operator:
     """One node as a core operator.
 
     Values that the node's subgraphs capture are appended to its inputs, so that no use of a value is
-    hidden from the backward pass; a graph among its attributes is given as a `Body`.
+    hidden from the backward pass; a graph among its attributes is given as a `Body`, and a type as the whole
+    attribute, because a type by itself does not say that it is one.
     """
     inputs = [name_of(value) for value in node.inputs]
     captured = tuple(name_of(value) for value in captured_values(node))
-    attributes = {
-        name: _body_of(attribute.as_graph(), captured)
-        if attribute.type is ir.AttributeType.GRAPH
-        else attribute.value
-        for name, attribute in node.attributes.items()
-        if isinstance(attribute, ir.Attr)
-    }
+    attributes: dict[str, object] = {}
+    for name, attribute in node.attributes.items():
+        if isinstance(attribute, ir.Attr):
+            if attribute.type is ir.AttributeType.GRAPH:
+                attributes[name] = _body_of(attribute.as_graph(), captured)
+            else:
+                attributes[name] = attribute if attribute.type in _TYPES else attribute.value
     return Operator(
         type=node.op_type,
         inputs=(*inputs, *captured),

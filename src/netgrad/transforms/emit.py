@@ -118,17 +118,16 @@ class Emitter:
         outer = {formal: value for formal, value in zip(body.captured, captured, strict=True) if value}
         inner = _BodyEmitter(root, graph, {**outer, **dict(zip(body.inputs, inputs, strict=True))}, name)
         for index in live(body.operators, body.outputs):
-            inner.emit(body.operators[index], provenance)
+            op = body.operators[index]
+            inner.emit(op, provenance)
+            if op.type == "SequenceAt":  # inference knows nothing of lists that start empty
+                _state(inner.values[op.outputs[0]], body.types.get(op.outputs[0], TensorInfo()))
         for written in body.outputs:
             value = inner.values[written]
             if value.producer() not in inner.generated or value in graph.outputs:
                 # An output must be written in the graph itself, and be listed once.
                 value = inner.copied(value)
-            info = body.types.get(written, TensorInfo())
-            if value.type is None and info.dtype is not None:
-                value.type = info.ir_type
-            if value.shape is None and info.shape is not None:  # a Scan needs at least the rank
-                value.shape = ir.Shape(info.shape)
+            _state(value, body.types.get(written, TensorInfo()))  # a Scan needs at least the rank
             graph.outputs.append(value)
         return graph
 
@@ -148,6 +147,14 @@ class Emitter:
             self.graph.register_initializer(value)
             self._constants[key] = value
         return value
+
+
+def _state(value: ir.Value, info: TensorInfo) -> None:
+    """Say of a value what is known of it."""
+    if value.type is None and info.dtype is not None:
+        value.type = info.ir_type
+    if value.shape is None and info.shape is not None:
+        value.shape = ir.Shape(info.shape)
 
 
 class _BodyEmitter(Emitter):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from netgrad.onnx.names import NameAuthority
+from netgrad.onnx.rules.saving import keeps_shape
 from netgrad.onnx.view import all_names, dims_of
 from netgrad.transforms.drawn import draws_in
 from netgrad.transforms.outputs import drop_unread
@@ -58,10 +59,12 @@ def save_states(graph: ir.Graph, active: Collection[str]) -> list[SavedStates]:
         body = node.attributes["body"].as_graph()
         # A Loop's body gives the condition first, which is no output of the node.
         sequences_only = len(body.outputs) == 1 + _states(node) and node.op_type == "Loop"
+        carried = zip(body.inputs[first_state:], body.outputs[node.op_type == "Loop" :], strict=False)
         states = [
             state
-            for state in body.inputs[first_state : first_state + _states(node)]
+            for state, after in list(carried)[: _states(node)]
             if isinstance(state.type, ir.TensorType)  # sequences can't be stacked
+            and (node.op_type == "Scan" or keeps_shape(dims_of(state.shape), dims_of(after.shape)))
         ]
         if not states and sequences_only and isinstance(body.inputs[0].type, ir.TensorType):
             states = [body.inputs[0]]  # the number of the iteration, so that they are counted

@@ -288,17 +288,6 @@ def test_half_precision_sums_do_not_stall() -> None:
         np.testing.assert_array_equal(got, [3000, 3000])
 
 
-def test_a_carried_value_that_grows_is_refused() -> None:
-    text = """
-    g (double[1,3] x, int64 n) => (double[k,3] y) {
-      go = Constant<value = bool {1}>()
-      y = Loop(n, go, x) <body = b (int64 i, bool c, double[1,3] v) => (bool o, double[] r) {
-        o = Identity(c) s = Sin(v) r = Concat<axis=0>(s, x) }>
-    }"""
-    with pytest.raises(UnsupportedOperatorError, match=r"Loop.*'v' changes its shape from \(1, 3\) to \(2"):
-        grad(parser.parse_model(HEAD + text), wrt=["x"], of="y")
-
-
 def test_an_operator_inside_without_a_rule_is_named() -> None:
     text = """
     g (double[3,3] x, bool c) => (double y) {

@@ -13,7 +13,6 @@ import onnx_ir as ir
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 
-from netgrad.core.errors import UnsupportedOperatorError
 from netgrad.onnx.view import FLOATING
 from netgrad.runtime.float64 import to_float64
 from tests.onnx.rules.table import TOLERANCE, disagreement, gradient_model, runner
@@ -66,10 +65,6 @@ def test_node_model(name: str) -> None:
     if not wrt or not of:
         assert name in _NOTHING_REAL, f"{name}: wrt {wrt}, of {of}"
         return
-    if name in _REFUSED:
-        with pytest.raises(UnsupportedOperatorError, match=_REFUSED[name]):
-            gradient_model(model, wrt, of)
-        return
     gradient = gradient_model(model, wrt, of)
     proto = ir.to_proto(gradient.model)
     onnx.checker.check_model(proto, full_check=True)
@@ -110,6 +105,3 @@ _NOTHING_REAL = {
     *("test_if_seq", "test_if_opt"),
 }
 """Models whose inputs or outputs are integers, or that take no tensor."""
-
-_REFUSED = {"test_loop16_seq_none": "carried value 'opt_seq_in' of every iteration, which is an optional"}
-"""Models that are refused, and how."""

@@ -14,7 +14,7 @@ from netgrad.onnx.rules.declaration import rule
 from netgrad.onnx.rules.repetition import Repetition
 from netgrad.onnx.rules.saving import GrowingList, SavedState, appended_to, given_draws, saved_states
 from netgrad.onnx.rules.subgraph import Draft, Reads, arrive, index_type, sum_type, write, zero_sum
-from netgrad.onnx.sequences import zeros_like
+from netgrad.onnx.sequences import held, zeros_like
 from netgrad.onnx.view import TensorInfo
 
 _FIRST = 2  # trip count and condition come before the initial states
@@ -62,7 +62,8 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
         draft.give(name)
         draft.define(name, "Gather", [inner.value(formal, stack.info), place], axis=0)
     for j in states:
-        arrive(inner, cotangents, parts.state_outputs[j], arriving[j])
+        cotangent_after = held(inner, arriving[j]) if _is_opened(parts, j) else arriving[j]
+        arrive(inner, cotangents, parts.state_outputs[j], cotangent_after)
     for k, formal in stacked.items():
         name = parts.scan_outputs[k - parts.states]
         one = inner.op("Gather", inner.value(formal, reads.info(formal)), place, axis=0)
@@ -100,7 +101,8 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     for j in states:
         cotangent = dy[j]
         final = op.optional_output(j) or op.required(_FIRST + j)
-        initial.append(zeros_like(b, final) if cotangent is None else cotangent)
+        start = zeros_like(b, final) if cotangent is None else cotangent
+        initial.append(b.op("Optional", start) if _is_opened(parts, j) else start)
     initial += [zero_sum(op, k) for k in captured]
     initial += [value for j in grown if (value := op.optional_output(j)) is not None]
     infos = [op.required(_FIRST + j).info.plain for j in states]
@@ -117,11 +119,21 @@ def loop(op: RuleContext, *dy: Value | None) -> Sequence[Value | None]:
     return contributions
 
 
+def _is_opened(parts: Repetition, j: int) -> bool:
+    """Whether state ``j`` is an optional before an iteration, and after it the sequence itself.
+
+    The standard lets a Loop start with an optional that may hold nothing and go on with a sequence. The
+    cotangent is carried as an optional in all iterations.
+    """
+    before, after = (parts.info(names[j]).structure for names in (parts.state_inputs, parts.state_outputs))
+    return before.is_optional and not after.is_optional
+
+
 def _place(parts: Repetition, reads: Reads, j: int) -> SavedState | GrowingList:
     """Where the gradient finds state ``j`` before each iteration."""
     info, appended = parts.info(parts.state_inputs[j]), appended_to(parts, j)
     if appended is None or parts.op.optional_output(j) is None:
-        return SavedState(reads, j, info)
+        return SavedState(parts, reads, j)
     return GrowingList(reads, j, info, appended)
 
 

@@ -1,15 +1,17 @@
 """The values that the states of a Loop or a Scan had before each iteration, and how a gradient reads them.
 
-A tensor is stacked: the forward operator hands it out as scan output. Sequences cannot be stacked, nor put
-into one another; so all tensors of all of them are put one behind the other into one sequence, the history,
-which is carried besides, and what is stacked is where each begins in it and how many tensors it has. A list
-to which every iteration appends needs none of that: backwards, its last tensors are erased.
+A tensor is stacked: the forward operator hands it out as scan output. One that is not known to keep its shape
+is appended to a sequence, the history, which is carried besides. Sequences cannot be stacked, nor put into
+one another; so all tensors of all of them are put one behind the other into a history, and what is stacked is
+where each begins in it and how many tensors it has. So are the tensors that optionals hold, with one number
+more: whether an optional holds anything. A list to which every iteration appends needs none of that:
+backwards, its last tensors are erased.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netgrad.core.operator import Operator
 from netgrad.onnx.body import Body
@@ -17,8 +19,8 @@ from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.draws import drawing, handed_out
 from netgrad.onnx.rules.repetition import Repetition
 from netgrad.onnx.rules.subgraph import Draft, Reads
-from netgrad.onnx.sequences import empty_sequence, extended, part
-from netgrad.onnx.view import Structure, TensorInfo
+from netgrad.onnx.sequences import empty_sequence, extended, listed, optional_of, part
+from netgrad.onnx.view import Dim, Structure, TensorInfo
 
 
 class SavedState:
@@ -28,25 +30,31 @@ class SavedState:
         names: Formal names of what it reads: a stack, or a history, its places and its lengths.
     """
 
-    def __init__(self, reads: Reads, position: int, info: TensorInfo) -> None:
+    def __init__(self, parts: Repetition, reads: Reads, position: int) -> None:
         self._reads = reads
-        self._info = info
-        if info.structure is Structure.SEQUENCE:
-            places = [reads.add(f"{what}_{position}", None) for what in ("starts", "counts")]
-            self.names = (reads.add(f"history_{position}", None, info), *places)
+        self._info = parts.info(parts.state_inputs[position])
+        self._is_stack = is_stackable(parts, position)
+        if self._is_stack:
+            self.names: tuple[str, ...] = (reads.add(f"saved_{position}", None),)
         else:
-            self.names = (reads.add(f"saved_{position}", None),)
+            numbers = [reads.add(f"{what}s_{position}", None) for what in _numbers_of(self._info)]
+            self.names = (reads.add(f"history_{position}", None, _listed(self._info)), *numbers)
 
     def define(self, draft: Draft, name: str, place: Value) -> None:
         """Give ``name`` in the draft the value before iteration ``place``."""
         inner = draft.builder
         values = [inner.value(formal, self._reads.info(formal)) for formal in self.names]
-        if len(values) == 1:
+        if self._is_stack:
             draft.define(name, "Gather", [values[0], place], axis=0)
             return
-        history, starts, counts = values
-        first, count = (inner.op("Gather", numbers, place, axis=0) for numbers in (starts, counts))
-        draft.define(name, "Identity", [part(inner, history, first, count)])
+        history, *stacks = values
+        if not stacks:
+            draft.define(name, "SequenceAt", [history, place])
+            return
+        first, count, *present = (inner.op("Gather", numbers, place, axis=0) for numbers in stacks)
+        tensors = part(inner, history, first, count)
+        value = optional_of(inner, [tensors, *present], self._info) if present else tensors
+        draft.define(name, "Identity", [value])
 
     def fill(self, values: Sequence[Value]) -> None:
         """Say what outside of the draft it reads."""
@@ -111,23 +119,10 @@ def saved_states(parts: Repetition, wanted: Sequence[int], *, counted: bool = Fa
         parts: The operator.
         wanted: Positions among its states.
         counted: Whether the iterations have to be counted even if nothing is saved.
-
-    Raises:
-        UnsupportedOperatorError: A state changes its shape, so that its values can't be stacked, or is an
-            optional.
     """
-    kinds = {j: parts.info(parts.state_inputs[j]).structure for j in wanted}
-    for j, structure in kinds.items():
-        if structure.is_optional:
-            raise parts.op.refuse(
-                f"the gradient needs the carried value '{parts.state_inputs[j]}' of every iteration, "
-                f"which is an optional",
-                "carry a tensor, or a sequence that is empty where there is nothing",
-            )
-        if structure is Structure.TENSOR:
-            _check_stackable(parts, j)
-    existing = _existing(parts)
-    lists = [j for j in wanted if kinds[j] is Structure.SEQUENCE]
+    kinds = {j: parts.info(parts.state_inputs[j]) for j in wanted}
+    lists = [j for j in wanted if not is_stackable(parts, j)]
+    existing = {j: stack for j, stack in _existing(parts).items() if j not in lists}
     absent = [j for j in wanted if j not in lists and j not in existing]
     states: dict[int, tuple[Value, ...]] = {j: (existing[j],) for j in wanted if j in existing}
     count = None
@@ -137,18 +132,25 @@ def saved_states(parts: Repetition, wanted: Sequence[int], *, counted: bool = Fa
             again.stack(f"{j}", parts.state_inputs[j])
         for j in lists:
             again.keep_history(j)
-        if not absent and not lists:
+        if counted and not again.stacks and not states:
             again.stack("count", parts.body.inputs[0])
         results = again.run()
         states.update((j, (results[f"{j}"],)) for j in absent)
-        states.update((j, tuple(results[f"{j}/{what}"] for what in _HISTORY)) for j in lists)
+        states.update(
+            (j, tuple(results[f"{j}/{what}"] for what in ("history", *_numbers_of(kinds[j])))) for j in lists
+        )
         count = results.get("count")
-    for values in states.values():
-        count = values[-1]  # the stack, or the numbers of tensors
+    for j, values in states.items():
+        if j not in lists or values[1:]:
+            count = values[-1]  # the stack, or the numbers of tensors
     return Saved(states, count)
 
 
-_HISTORY = ("history", "start", "count")
+def _numbers_of(info: TensorInfo) -> tuple[str, ...]:
+    """What is stacked of a state that is put into a history; where each tensor is one value, nothing."""
+    if info.structure is Structure.TENSOR:
+        return ()
+    return ("start", "count", "presence") if info.structure.is_optional else ("start", "count")
 
 
 class _Rerun:
@@ -160,18 +162,29 @@ class _Rerun:
         self._carried: dict[str, tuple[Value, Value, Value]] = {}  # before the loop, in the body, after
         self._stacked: dict[str, Value] = {}
 
+    @property
+    def stacks(self) -> bool:
+        """Whether anything is handed out that has a row for each iteration."""
+        return bool(self._stacked)
+
     def stack(self, key: str, name: str) -> None:
         """Hand out the value ``name`` of the body, of all iterations."""
         copy = self._inner.op("Identity", self._inner.value(name, self._parts.info(name)))
         self._stacked[key] = copy
 
     def keep_history(self, position: int) -> None:
-        """Carry a history of a state that is a sequence, and hand out where to find what in it."""
+        """Carry a history of a state, and hand out where to find what in it."""
         name = self._parts.state_inputs[position]
-        inner, info = self._inner, self._parts.info(name)
-        state, history = inner.value(name, info), inner.value(f"{name}/history", info)
-        outer = self._parts.op.builder
-        start = empty_sequence(outer, info)
+        inner, info, tensors = self._inner, self._parts.info(name), _listed(self._parts.info(name))
+        state, history = inner.value(name, info), inner.value(f"{name}/history", tensors)
+        start = empty_sequence(self._parts.op.builder, tensors)
+        if info.structure is Structure.TENSOR:
+            longer = inner.op("SequenceInsert", history, state)
+            self._carried[f"{position}/history"] = (start, history, longer)
+            return
+        if info.structure.is_optional:
+            self._stacked[f"{position}/presence"] = inner.op("OptionalHasElement", state)
+            state = listed(inner, state)
         self._carried[f"{position}/history"] = (start, history, extended(inner, history, state))
         self._stacked[f"{position}/start"] = inner.op("SequenceLength", history)
         self._stacked[f"{position}/count"] = inner.op("SequenceLength", state)
@@ -258,16 +271,23 @@ def _is_plain(parts: Repetition, k: int) -> bool:
     return not any(axes[k : k + 1]) and not any(directions[k : k + 1])
 
 
-def _check_stackable(parts: Repetition, j: int) -> None:
-    before, after = parts.state_inputs[j], parts.state_outputs[j]
-    old, new = parts.info(before).shape, parts.info(after).shape
-    if old is None or new is None:
-        return
-    pairs = zip(old, new, strict=False)
-    changed = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
-    if changed or len(old) != len(new):
-        raise parts.op.refuse(
-            f"the carried value '{before}' changes its shape from {old} to {new}, so that its "
-            f"values before all iterations cannot be stacked",
-            "give it its final shape from the start, or hand out what is new as scan output",
-        )
+def is_stackable(parts: Repetition, j: int) -> bool:
+    """Whether state ``j`` is a tensor that keeps its shape, or that the body stacks itself."""
+    before, after = (parts.info(names[j]) for names in (parts.state_inputs, parts.state_outputs))
+    if before.structure is not Structure.TENSOR:
+        return False
+    if parts.op.operator.type == "Scan":  # which may not carry anything else
+        return True
+    return keeps_shape(before.shape, after.shape) or j in _existing(parts)
+
+
+def keeps_shape(before: Sequence[Dim] | None, after: Sequence[Dim] | None) -> bool:
+    """Whether a carried value of these dims before and after an iteration is known to keep its shape."""
+    if before is None or after is None or None in before:
+        return False
+    return tuple(before) == tuple(after)
+
+
+def _listed(info: TensorInfo) -> TensorInfo:
+    """What is known of a sequence of the tensors of a value."""
+    return replace(info, structure=Structure.SEQUENCE)
