@@ -105,3 +105,16 @@ def test_the_inputs_of_a_scan_body_are_slices() -> None:
     assert shapes["e"] == (2, 5)
     body = prepare(model).model.graph[0].attributes["body"].as_graph()
     assert [value.dtype for value in body.inputs] == [ir.DataType.FLOAT16] * 2
+
+
+def test_the_body_of_a_batched_scan_is_fed_elements_of_the_batch() -> None:
+    """Scan of opset 8: as many elements as the body states, not the slices that a later Scan would feed."""
+    text = """
+    <ir_version: 3, opset_import: ["": 8]>
+    g (float[1,2] x, float[1,3,2] u) => (float[1,2] y, float[1,3,2] z) {
+      y, z = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] r, float[2] o) {
+        r = Add(s, e) o = Identity(r) }> ("", x, u)
+    }"""
+    shapes = _shapes(parser.parse_model(text))
+    assert (shapes["s"], shapes["e"], shapes["r"]) == ((2,), (2,), (2,))
+    assert shapes["z"] == (1, 3, 2)

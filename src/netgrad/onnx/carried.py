@@ -41,6 +41,8 @@ def fed(node: onnx_ir.Node) -> list[onnx_ir.Value]:
     if node.op_type not in ("Loop", "Scan", "SequenceMap") or node.domain not in ("", "ai.onnx"):
         return []
     inputs = list(node.attributes["body"].as_graph().inputs)
+    if node.op_type == "Scan" and _is_batched(node):
+        return []
     return inputs[2:] if node.op_type == "Loop" else inputs  # a Loop counts and decides by itself
 
 
@@ -80,7 +82,7 @@ def _declare_scanned(model: onnx_ir.Model) -> bool:
     found = False
     for graph in model.graphs():
         for node in graph:
-            if node.op_type != "Scan" or node.domain not in ("", "ai.onnx"):
+            if node.op_type != "Scan" or node.domain not in ("", "ai.onnx") or _is_batched(node):
                 continue
             body = node.attributes["body"].as_graph()
             scanned = node.attributes["num_scan_inputs"].as_int()
@@ -123,6 +125,11 @@ def _declare_mapped(model: onnx_ir.Model) -> bool:
                 if inside.shape is None and source.shape is not None:
                     inside.shape, found = onnx_ir.Shape(_dims(source) or ()), True
     return found
+
+
+def _is_batched(node: onnx_ir.Node) -> bool:
+    """Whether a Scan is that of opset 8, which reads lengths first and feeds its body elements of a batch."""
+    return len(node.inputs) > len(node.attributes["body"].as_graph().inputs)
 
 
 def _carried(model: onnx_ir.Model) -> list[_State]:
