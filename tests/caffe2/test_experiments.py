@@ -66,8 +66,9 @@ def test_a_call_that_ends_in_time_goes_on() -> None:
 
 def test_a_call_that_does_not_end_is_interrupted() -> None:
     script = (
-        "import time\n"
+        "import signal, time\n"
         "from netgrad.caffe2.python.timeout_guard import CompleteInTimeOrDie\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs in the background ignore it
         "with CompleteInTimeOrDie(0.1):\n"
         "    time.sleep(60)\n"
     )
