@@ -101,8 +101,8 @@ NOT_BACK = {
     "ScatterND",
     "Unique",
 }
-# Forms without a way back, of operators that have one: places of maxima, computed parts, bounds, counts and sizes,
-# images of three dims, rows that are padded.
+# Forms without a way back, of operators that have one: places of maxima, computed parts, bounds, counts and
+# sizes, images of three dims, rows that are padded.
 FORMS_NOT_BACK = (
     "DotProductWithPadding(x,w)->(y) {pad_value=0.5,replicate=0}",
     "MaxPoolWithIndex(",
