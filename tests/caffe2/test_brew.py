@@ -208,3 +208,121 @@ def test_group_normalization() -> None:
     expected = ((groups - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
     np.testing.assert_allclose(workspace.FetchBlob("y"), expected, rtol=1e-4, atol=1e-4)
     assert [str(param) for param in model.params] == ["y_s", "y_b"]
+
+
+def _ran(model: ModelHelper, **given: np.ndarray[Any, Any]) -> None:
+    for name, value in given.items():
+        workspace.FeedBlob(name, value)
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+
+
+def _array(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def test_a_layer_of_two_factors(model: ModelHelper) -> None:
+    assert brew.fc_decomp(model, "x", "y", 4, 3, rank_approx=2) == "y"
+    model.net.AddGradientOperators(["y"])
+    assert [_text(op) for op in model.param_init_net.Proto().op] == [
+        "XavierFill()->(y_u) {shape=[3, 2]} []",
+        "XavierFill()->(y_v) {shape=[4, 2]} []",
+        "ConstantFill()->(y_b) {shape=[3]} []",
+    ]
+    assert [str(param) for param in model.params] == ["y_u", "y_v", "y_b"]
+    assert model.weights == model.biases == []
+    x = _array(5, 4)
+    _ran(model, x=x)
+    u, v, dx = (workspace.FetchBlob(name) for name in ("y_u", "y_v", "x_grad"))
+    np.testing.assert_allclose(workspace.FetchBlob("y"), x @ v @ u.T, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dx, np.ones((5, 3)) @ u @ v.T, rtol=1e-5, atol=1e-5)
+
+
+def test_a_layer_that_is_pruned(model: ModelHelper) -> None:
+    found = brew.fc_prune(model, "x", "y", 4, 3, need_compress_rate=True, comp_lb=0.25)
+    assert found == ("y", "y_compress_rate")
+    (op,) = model.net.Proto().op
+    assert list(op.input) == ["x", "y_w", "y_m", "y_b", "y_ag_dw", "y_mask_seq", "y_thres", "y_lb"]
+    assert [_text(fill) for fill in model.param_init_net.Proto().op] == [
+        "ConstantFill()->(y_lb) {shape=[1], value=0.25} []",
+        "XavierFill()->(y_w) {shape=[3, 4]} []",
+        "ConstantFill()->(y_m) {shape=[3, 4], value=1.0} []",
+        "ConstantFill()->(y_ag_dw) {shape=[3, 4]} []",
+        "ConstantFill()->(y_b) {shape=[3]} []",
+        "ConstantFill()->(y_mask_seq) {shape=[3, 4]} []",
+        f"ConstantFill()->(y_thres) {{shape=[1], value={float(np.float32(1e-5))}}} []",
+    ]
+    assert [str(param) for param in model.params] == ["y_w", "y_b"]
+    _ran(model, x=_array(5, 4))
+    assert workspace.FetchBlob("y_compress_rate") == 1
+
+
+def test_a_pruned_layer_of_a_model_that_initializes_nothing() -> None:
+    model = ModelHelper("m", init_params=False)
+    assert brew.fc_prune(model, "x", "y", 4, 3) == "y"
+    assert not model.param_init_net.Proto().op
+    assert [str(param) for param in model.params] == ["y_w", "y_b"]
+
+
+def test_a_layer_with_sparse_weights(model: ModelHelper) -> None:
+    weights = [core.BlobReference(name) for name in ("w", "iw", "jw", "b")]
+    brew.fc_sparse(model, "x", "y", *weights)
+    assert model.params == weights
+    x = _array(3, 2)
+    starts, columns = np.array([0, 1, 3], np.int32), np.array([2, 0, 1], np.int32)
+    _ran(model, x=x, w=np.array([5.0, 1, 2], np.float32), iw=starts, jw=columns, b=np.ones(2, np.float32))
+    expected = np.array([[0, 0, 5], [1, 2, 0]]) @ x + 1
+    np.testing.assert_allclose(workspace.FetchBlob("y"), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_groups_as_convolutions_of_parts(order: str) -> None:
+    model = ModelHelper("m", arg_scope={"order": order})
+    assert brew.group_conv_deprecated(model, "x", "y", 4, 6, 3, group=2, pad=1) == "y"
+    ops = list(model.net.Proto().op)
+    assert [(op.type, list(op.input), list(op.output)) for op in ops] == [
+        ("DepthSplit", ["x"], ["_y_gconv_split_0", "_y_gconv_split_1"]),
+        ("Conv", ["_y_gconv_split_0", "y_gconv_0_w", "y_gconv_0_b"], ["y_gconv_0"]),
+        ("Conv", ["_y_gconv_split_1", "y_gconv_1_w", "y_gconv_1_b"], ["y_gconv_1"]),
+        ("Concat", ["y_gconv_0", "y_gconv_1"], ["y", "_y_concat_dims"]),
+    ]
+    assert [op.engine for op in ops] == ["", "CUDNN", "CUDNN", ""]
+    assert [str(weight) for weight in model.weights] == ["y_gconv_0_w", "y_gconv_1_w"]
+    whole = ModelHelper("whole", arg_scope={"order": order}, init_params=False)
+    brew.group_conv(whole, "x", "z", 4, 6, 3, group=2, pad=1)
+    _ran(model, x=_array(2, 4, 5, 5) if order == "NCHW" else _array(2, 5, 5, 4))
+    parts = [workspace.FetchBlob(f"y_gconv_{at}_w") for at in range(2)]
+    _ran(whole, z_w=np.concatenate(parts), z_b=np.zeros(6, np.float32))
+    np.testing.assert_allclose(workspace.FetchBlob("y"), workspace.FetchBlob("z"), rtol=1e-5, atol=1e-5)
+
+
+def test_one_group_without_a_bias_and_groups_that_do_not_fit(model: ModelHelper) -> None:
+    brew.group_conv_deprecated(model, "x", "y", 4, 6, 3, no_bias=1)
+    assert [list(op.input) for op in model.net.Proto().op] == [
+        ["x"],
+        ["_y_gconv_split_0", "y_gconv_0_w"],
+        ["y_gconv_0"],
+    ]
+    with pytest.raises(ValueError, match="4 and 6 channels can't be divided into 4 groups"):
+        brew.group_conv_deprecated(model, "x", "z", 4, 6, 3, group=4)
+
+
+@pytest.mark.parametrize(("order", "axes"), [("NCHW", (0, 2, 3)), ("NHWC", (0, 1, 2))])
+def test_moments_of_channels(order: str, axes: tuple[int, ...]) -> None:
+    model = ModelHelper("m", arg_scope={"order": order})
+    mean, variance = brew.moments_with_running_stats(model, "x", "y", 3)
+    assert (mean, variance) == ("y_sm", "y_sv")
+    assert model.GetComputedParams("") == ["y_rm", "y_riv"]
+    x = _array(2, 3, 4, 3)
+    _ran(model, x=x)
+    np.testing.assert_allclose(workspace.FetchBlob("y_sm"), x.mean(axes), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(workspace.FetchBlob("y_sv"), x.var(axes), rtol=1e-4, atol=1e-5)
+    assert [workspace.FetchBlob(name).tolist() for name in ("y_rm", "y_riv")] == [[0, 0, 0], [1, 1, 1]]
+    with pytest.raises(ValueError, match="NCHW or NHWC, not NC"):
+        brew.moments_with_running_stats(model, "x", "z", 3, order="NC")
+
+
+def test_rows_of_eight_bits_as_a_layer(model: ModelHelper) -> None:
+    brew.fused_8bit_rowwise_quantized_to_float(model, "x", "y")
+    (op,) = model.net.Proto().op
+    assert _text(op) == "Fused8BitRowwiseQuantizedToFloat(x)->(y) {} []"

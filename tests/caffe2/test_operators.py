@@ -15,6 +15,7 @@ from netgrad.caffe2.lowering.registry import LOWERINGS
 from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
+from tests.caffe2.compressed_cases import COMPRESSED
 from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
@@ -24,7 +25,18 @@ from tests.caffe2.patch_cases import PATCHES
 from tests.caffe2.segment_cases import SEGMENTS
 from tests.caffe2.shaped_cases import SHAPED
 
-CASES = [*PLAIN_CASES, *OPTIMIZERS, *SEGMENTS, *LAYERS, *BATCHES, *OTHERS, *ADAPTIVE, *PATCHES, *SHAPED]
+CASES = [
+    *PLAIN_CASES,
+    *OPTIMIZERS,
+    *SEGMENTS,
+    *LAYERS,
+    *BATCHES,
+    *OTHERS,
+    *ADAPTIVE,
+    *PATCHES,
+    *SHAPED,
+    *COMPRESSED,
+]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
 _ARGUMENT = re.compile(r"(\w+)=(\[.*?\]|\".*?\"|[^,]+)")
@@ -141,7 +153,14 @@ WITHOUT_ROW = {
         "Xor",
     },
     "holds nets, see test_recurrent_nets": {"RecurrentNetwork"},
-    "written by makers": {"CopyOnDeviceLike", "ReduceTailSum", "ResizeLike", "SumReduceLike", "DropoutGrad"},
+    "written by makers": {
+        "CopyOnDeviceLike",
+        "ReduceTailSum",
+        "ResizeLike",
+        "SumReduceLike",
+        "DropoutGrad",
+        "FCGradient_Decomp",
+    },
 }
 
 

@@ -6,6 +6,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     arithmetic,
     batch_normalization,
     choices,
+    compressed,
     control,
     criteria,
     encoding,

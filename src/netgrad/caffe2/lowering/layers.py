@@ -44,7 +44,7 @@ def _fc(c: Context, b: Builder, x: Value, w: Value, bias: Value | None, *, trans
     )
 
 
-@lowers("FC", "FCTransposed")
+@lowers("FC", "FCTransposed", "PackedFC")
 def _fully_connected(c: Context, x: Value, w: Value, bias: Value) -> Value:
     return _fc(c, c.b, x, w, bias, transposed=c.definition.type == "FCTransposed")
 

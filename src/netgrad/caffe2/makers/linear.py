@@ -14,6 +14,7 @@ lines(
         "FC": "FCGradient(I0,I1,G0)->(D1,D2,D0)",
         "FCTransposed": "FCTransposedGradient(I0,I1,G0)->(D1,D2,D0)",
         "FC_Decomp": "FCGradient_Decomp(I0,I1,I2,G0)->(D1,D2,D3,D0)",
+        "FC_Prune": "FCGradient_Prune(I0,I1,I2,G0,I4,I5,I6,I7)->(D1,D3,I1,I2,I4,I5,D0)",
         "ElementwiseLinear": "ElementwiseLinearGradient(G0,I0,I1)->(D0,D1,D2)",
         "RowMul": (
             'RowMul(G0,I1)->(D0); Mul(G0,I0)->(D1"before_aggregate"); '
@@ -100,8 +101,3 @@ def _sparse_fun_hash(op: Operator, grads: Sequence[Gradient | None]) -> str:
     if len(op.inputs) > 4:
         return "SparseFunHashGradient(G0,I*)->(V3,X3,D4); S3=(X3,V3)"
     return "SparseFunHashGradient(G0,I*)->(V3,X3); S3=(X3,V3)"
-
-
-@maker("FC_Prune")
-def _pruned(op: Operator, grads: Sequence[Gradient | None]) -> str:
-    return "FCGradient_Prune(I0,I1,I2,G0,I4,I5,I6,I7)->(D1,D3,I1,I2,I4,I5,D0)"

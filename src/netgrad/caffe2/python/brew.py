@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from netgrad.caffe2.python.helpers import control_ops, inputs, layers, normalization, plain
 from netgrad.caffe2.python.model_helper import ModelHelper
 
 
@@ -23,19 +23,27 @@ class _Scopes(threading.local):
 
 _scopes = _Scopes()
 
+# The modules of `netgrad.caffe2.python.helpers`, and their layers. Not imported by name: some have a layer's.
+_FAMILIES = {
+    "algebra": "sum transpose batch_mat_mul",
+    "array_helpers": "concat depth_concat",
+    "control_ops": "cond loop",
+    "conv": "conv conv_nd conv_transpose group_conv group_conv_deprecated",
+    "db_input": "db_input",
+    "dropout": "dropout",
+    "elementwise_linear": "elementwise_linear",
+    "fc": "fc packed_fc fc_decomp fc_prune fc_sparse",
+    "nonlinearity": "relu tanh prelu",
+    "normalization": "softmax lrn spatial_bn spatial_gn instance_norm layer_norm moments_with_running_stats",
+    "pooling": "max_pool average_pool max_pool_with_index",
+    "quantization": "fused_8bit_rowwise_quantized_to_float",
+    "tools": "image_input video_input",
+    "train": "accuracy iter add_weight_decay",
+}
+
 _HELPERS: dict[str, Callable[..., Any]] = {
-    name: getattr(module, name)
-    for module, names in (
-        (control_ops, "cond loop"),
-        (inputs, "image_input video_input db_input"),
-        (layers, "fc packed_fc conv conv_nd conv_transpose group_conv elementwise_linear prelu"),
-        (normalization, "lrn spatial_bn spatial_gn instance_norm layer_norm"),
-        (
-            plain,
-            "relu tanh softmax max_pool average_pool max_pool_with_index concat depth_concat sum transpose "
-            "batch_mat_mul accuracy dropout iter add_weight_decay",
-        ),
-    )
+    name: getattr(importlib.import_module(f"netgrad.caffe2.python.helpers.{family}"), name)
+    for family, names in _FAMILIES.items()
     for name in names.split()
 }
 

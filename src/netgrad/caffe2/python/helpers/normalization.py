@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from netgrad.caffe2.python.helpers.layers import parameter
+from netgrad.caffe2.python.helpers.parameters import parameter
 from netgrad.caffe2.python.modeling.parameter_info import ParameterTags
 
 
 def _fill(value: float) -> tuple[str, dict[str, Any]]:
     return "ConstantFill", {"value": value}
+
+
+def softmax(model: Any, blob_in: Any, blob_out: Any = None, use_cudnn: bool = False, **kwargs: Any) -> Any:
+    """``Softmax``."""
+    if blob_out is None:
+        blob_out = model.net.NextName()
+    if use_cudnn:
+        kwargs["engine"] = "CUDNN"
+    return model.net.Softmax(blob_in, blob_out, **kwargs)
 
 
 def lrn(
@@ -110,3 +119,31 @@ def layer_norm(
     scaled = model.net.Mul([normalized, scale], [f"{blob_out}_scaled"], broadcast=1, axis=axis)
     biased = model.net.Add([scaled, bias], [f"{blob_out}_biased"], broadcast=1, axis=axis)
     return biased, mean, deviation
+
+
+def moments_with_running_stats(
+    model: Any,
+    blob_in: Any,
+    blob_out: Any,
+    dim_in: int,
+    RunningMeanInitializer: Any = None,
+    RunningVarianceInitializer: Any = None,
+    order: str = "NCHW",
+    **kwargs: Any,
+) -> Any:
+    """The mean ``_sm`` and variance ``_sv`` of each channel of images.
+
+    The computed parameters ``_rm`` and ``_riv`` for running averages are made, which other operators keep.
+
+    Raises:
+        ValueError: The order is neither ``NCHW`` nor ``NHWC``.
+    """
+    axes = {"NCHW": [0, 2, 3], "NHWC": [0, 1, 2]}.get(order)
+    if axes is None:
+        raise ValueError(f"the order of images is NCHW or NHWC, not {order}")
+    out = str(blob_out) if blob_out is not None else str(model.net.NextName())
+    computed = ParameterTags.COMPUTED_PARAM
+    parameter(model, f"{out}_rm", [dim_in], None, RunningMeanInitializer, _fill(0.0), computed)
+    parameter(model, f"{out}_riv", [dim_in], None, RunningVarianceInitializer, _fill(1.0), computed)
+    names = [f"{out}_sm", f"{out}_sv"]
+    return model.net.Moments([blob_in], names, axes=axes, order=order, keepdims=False, **kwargs)

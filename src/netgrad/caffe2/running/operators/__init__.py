@@ -13,6 +13,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     maps,
     partitions,
     printing,
+    pruning,
     python_function,
     quantized,
     queues,

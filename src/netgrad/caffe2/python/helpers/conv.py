@@ -1,82 +1,11 @@
-"""Layers with parameters: products and convolutions."""
+"""Convolutions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from netgrad.caffe2.python import core
-from netgrad.caffe2.python.modeling.initializers import update_initializer
+from netgrad.caffe2.python.helpers.parameters import XAVIER, ZERO, parameter
 from netgrad.caffe2.python.modeling.parameter_info import ParameterTags
-
-_XAVIER = ("XavierFill", dict[str, Any]())
-_ZERO = ("ConstantFill", dict[str, Any]())
-
-
-def parameter(
-    model: Any, name: Any, shape: Any, given: Any, initializer: Any, default: Any, tags: Any
-) -> Any:
-    """A parameter from an initializer class, a pair of operator and arguments, or the default pair.
-
-    If the model doesn't initialize its parameters, it is only registered.
-    """
-    if not model.init_params:
-        made: Any = core.ScopedBlobReference(str(name), model.param_init_net)
-        model.AddParameter(made, tags)
-        return made
-    return model.create_param(
-        param_name=str(name),
-        shape=list(shape),
-        initializer=update_initializer(initializer, given, default),
-        tags=tags,
-    )
-
-
-def _fc_like(operator: str) -> Callable[..., Any]:
-    def layer(
-        model: Any,
-        blob_in: Any,
-        blob_out: Any,
-        dim_in: int,
-        dim_out: int,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        WeightInitializer: Any = None,
-        BiasInitializer: Any = None,
-        enable_tensor_core: bool = False,
-        float16_compute: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        out = str(blob_out) if blob_out is not None else model.net.NextName()
-        weight = parameter(
-            model,
-            f"{out}_w",
-            [dim_out, dim_in],
-            weight_init,
-            WeightInitializer,
-            _XAVIER,
-            ParameterTags.WEIGHT,
-        )
-        bias_tags = [ParameterTags.BIAS]
-        if "freeze_bias" in kwargs:
-            bias_tags.append(ParameterTags.COMPUTED_PARAM)
-        bias = parameter(model, f"{out}_b", [dim_out], bias_init, BiasInitializer, _ZERO, bias_tags)
-        if enable_tensor_core:
-            kwargs["engine"] = "TENSORCORE"
-        if float16_compute:
-            kwargs["float16_compute"] = True
-        return getattr(model.net, operator)([blob_in, weight, bias], out, **kwargs)
-
-    layer.__name__ = operator.lower()
-    layer.__doc__ = (
-        f"A layer ``{operator}`` with weights ``<out>_w`` and bias ``<out>_b``; a given ``freeze_bias`` "
-        "leaves the bias out of training."
-    )
-    return layer
-
-
-fc = _fc_like("FC")
-packed_fc = _fc_like("PackedFC")
 
 
 def _kernels(kernel: Any) -> list[int]:
@@ -115,12 +44,12 @@ def _conv_base(
     spatial = _kernels(kernel)
     shape = [outer, *spatial, inner] if order == "NHWC" else [outer, inner, *spatial]
     weight = parameter(
-        model, f"{out}_w", shape, weight_init, weight_initializer, _XAVIER, ParameterTags.WEIGHT
+        model, f"{out}_w", shape, weight_init, weight_initializer, XAVIER, ParameterTags.WEIGHT
     )
     inputs = [blob_in, weight]
     if not kwargs.pop("no_bias", False):
         inputs.append(
-            parameter(model, f"{out}_b", [dim_out], bias_init, bias_initializer, _ZERO, ParameterTags.BIAS)
+            parameter(model, f"{out}_b", [dim_out], bias_init, bias_initializer, ZERO, ParameterTags.BIAS)
         )
     if use_cudnn:
         kwargs["engine"] = "CUDNN"
@@ -247,34 +176,53 @@ def group_conv(
     )
 
 
-def elementwise_linear(model: Any, blob_in: Any, blob_out: Any, dim: int, **kwargs: Any) -> Any:
-    """A scale ``<out>_w`` and a shift ``<out>_b`` for each column."""
-    ones = ("ConstantFill", {"value": 1.0})
-    weight = parameter(
-        model, f"{blob_out}_w", [dim], kwargs.pop("weight_init", None), None, ones, ParameterTags.WEIGHT
-    )
-    bias = parameter(
-        model, f"{blob_out}_b", [dim], kwargs.pop("bias_init", None), None, _ZERO, ParameterTags.BIAS
-    )
-    return model.net.ElementwiseLinear([blob_in, weight, bias], blob_out, **kwargs)
-
-
-def prelu(
+def group_conv_deprecated(
     model: Any,
     blob_in: Any,
     blob_out: Any,
-    num_channels: int = 1,
-    slope_init: Any = None,
+    dim_in: int,
+    dim_out: int,
+    kernel: int,
+    weight_init: Any = None,
+    bias_init: Any = None,
+    group: int = 1,
+    use_cudnn: bool = False,
+    order: str = "NCHW",
+    cudnn_exhaustive_search: bool = False,
+    ws_nbytes_limit: int | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A Relu whose slope ``<out>_slope`` for negative numbers is learned."""
-    slope = parameter(
-        model,
-        f"{blob_out}_slope",
-        [num_channels],
-        slope_init,
-        None,
-        ("ConstantFill", {"value": 0.25}),
-        None,
-    )
-    return model.net.PRelu([blob_in, slope], [blob_out])
+    """A convolution with groups as convolutions of parts of the channels, which are joined again.
+
+    Part k is ``_<out>_gconv_split_<k>``; its convolution ``<out>_gconv_<k>`` has ``_w`` and ``_b``.
+
+    Raises:
+        ValueError: Channels can't be divided into the groups.
+    """
+    if dim_in % group or dim_out % group:
+        raise ValueError(f"{dim_in} and {dim_out} channels can't be divided into {group} groups")
+    inner, outer = dim_in // group, dim_out // group
+    out = str(blob_out) if blob_out is not None else str(model.net.NextName())
+    names = [f"_{out}_gconv_split_{at}" for at in range(group)]
+    parts = model.net.DepthSplit(blob_in, names, dimensions=[inner] * group, order=order)
+    found = [
+        _conv_base(
+            model,
+            part,
+            f"{out}_gconv_{at}",
+            inner,
+            outer,
+            int(kernel),
+            weight_init,
+            bias_init,
+            None,
+            None,
+            order=order,
+            use_cudnn=use_cudnn,
+            cudnn_exhaustive_search=cudnn_exhaustive_search,
+            ws_nbytes_limit=ws_nbytes_limit,
+            **kwargs,
+        )
+        for at, part in enumerate(parts if group > 1 else [parts])
+    ]
+    return model.net.Concat(found, [out, f"_{out}_concat_dims"], order=order)[0]

@@ -31,9 +31,3 @@ def image_input(
 def video_input(model: Any, blob_in: Any, blob_out: Any, **kwargs: Any) -> Any:
     """``VideoInput`` from a reader."""
     return model.net.VideoInput(blob_in, blob_out, **kwargs)
-
-
-def db_input(model: Any, blobs_out: Any, batch_size: int, db: str, db_type: str) -> Any:
-    """``TensorProtosDBInput`` from a database, whose reader is made when the model is initialized."""
-    reader = model.param_init_net.CreateDB([], f"dbreader_{db}", db=db, db_type=db_type)
-    return model.net.TensorProtosDBInput(reader, blobs_out, batch_size=batch_size)
