@@ -26,7 +26,7 @@ def _pruning_gradient(call: Call) -> None:
     if list(written[2:6]) != [read[at] for at in (1, 2, 4, 5)]:
         raise call.error(
             "it prunes in place, so that its outputs 2 to 5 have to be its inputs 1, 2, 4 and 5; a backward "
-            "pass that keeps what it reads gives them new names. Write the operator into the net, or train with FC"
+            "pass that keeps what it reads gives them new names. Write the operator into the net, or use FC"
         )
     x, dy = call.array(0), call.array(3)
     w, mask, total, places = (call.array(at).copy() for at in (1, 2, 4, 5))
