@@ -326,3 +326,12 @@ def test_rows_of_eight_bits_as_a_layer(model: ModelHelper) -> None:
     brew.fused_8bit_rowwise_quantized_to_float(model, "x", "y")
     (op,) = model.net.Proto().op
     assert _text(op) == "Fused8BitRowwiseQuantizedToFloat(x)->(y) {} []"
+
+
+@pytest.mark.parametrize(("skipped", "expected"), [(False, ["table", "y_w", "y_b"]), (True, ["y_w", "y_b"])])
+def test_tables_can_be_left_out_of_training(skipped: bool, expected: list[str]) -> None:
+    model = ModelHelper("m", skip_sparse_optim=skipped)
+    table = model.create_param("table", [5, 4], Initializer("XavierFill"))
+    rows = model.net.Gather([table, "ids"], "rows")
+    model.AddGradientOperators([brew.fc(model, rows, "y", 4, 3)])
+    assert sorted(map(str, model.GetOptimizationParamInfo())) == sorted(expected)

@@ -72,7 +72,7 @@ class CNNModelHelper(ModelHelper):
             cudnn_exhaustive_search: See the attributes.
             ws_nbytes_limit: See the attributes.
             init_params: Whether parameters get fills.
-            skip_sparse_optim: Kept for optimizers of scripts.
+            skip_sparse_optim: Whether optimizers leave out parameters whose gradients are rows.
             param_model: Another model whose parameters this one shares.
 
         Raises:

@@ -44,7 +44,7 @@ class ModelHelper:
             name: Its name; without one ``model``.
             init_params: Whether parameters get fills.
             allow_not_known_ops: Whether operators that no helper is for may be added.
-            skip_sparse_optim: Kept for optimizers of scripts.
+            skip_sparse_optim: Whether optimizers leave out parameters whose gradients are rows.
             param_model: Another model whose parameters this one shares.
             arg_scope: Defaults of layers.
         """
@@ -201,10 +201,12 @@ class ModelHelper:
         return {param: self.grad_map[str(param)] for param in params if str(param) in self.grad_map}
 
     def GetOptimizationParamInfo(self, params: Sequence[Any] | None = None) -> list[ParameterInfo]:
-        """What is known of the parameters that have a gradient."""
+        """What is known of the parameters that have a gradient; see also ``skip_sparse_optim``."""
         chosen = self.params if params is None else params
         found = []
         for param, grad in self.get_param_to_grad(chosen).items():
+            if self.skip_sparse_optim and isinstance(grad, core.GradientSlice):
+                continue
             info = self.get_param_info(param)
             assert info is not None, f"{param} is no parameter of the model"
             info.grad = grad
