@@ -22,6 +22,7 @@ from netgrad.runtime.session import Session
 from netgrad.transforms import report as checks
 from netgrad.transforms.check import TOLERANCES, Problem, compare
 from netgrad.transforms.grad import Gradient, differentiate
+from tests.sweep.known import WITHOUT_DIFFERENCE
 from tests.sweep.models import NodeTest, differentiable_path
 from tests.sweep.moves import MOVES, moved
 from tests.sweep.verdict import Finding, Found, Verdict
@@ -59,6 +60,7 @@ def _examine(test: NodeTest, elements: int) -> tuple[Verdict, str]:
     wrt, of = differentiable_path(test.model)
     if not wrt:
         return Verdict.NO_PATH, "no floating-point input leads to a floating-point output"
+    wrt = [name for name in wrt if not _without_difference(test.model, name)]
     gradient = _gradient(test.model, wrt, of)
     note = _check(test.model, gradient)
     without = _without_derivative(gradient, wrt)
@@ -117,6 +119,14 @@ def _without_derivative(gradient: Gradient, wrt: Sequence[str]) -> dict[str, str
         if reasons and all(reasons):
             found[name] = "; ".join(dict.fromkeys(reasons))
     return found
+
+
+def _without_difference(model: onnx.ModelProto, name: str) -> bool:
+    """Whether nodes read ``name`` only as an input that has no difference to compare with."""
+    reads = [
+        (node.op_type, k) for node in model.graph.node for k, read in enumerate(node.input) if read == name
+    ]
+    return bool(reads) and all(read in WITHOUT_DIFFERENCE for read in reads)
 
 
 def _declared_reason(gradient: Gradient, op: Operator, position: int) -> str:

@@ -14,6 +14,14 @@ KNOWN: dict[str, str] = {
 """Patterns of names of node tests that may be refused or not be measurable, with the reason."""
 
 
+_SCALES = (
+    "at the scales of the tests sizes jump, or an evaluator takes no other ones; "
+    "tests/onnx/rules/cases/resize.py measures them"
+)
+WITHOUT_DIFFERENCE: dict[tuple[str, int], str] = {("Resize", 2): _SCALES, ("Upsample", 1): _SCALES}
+"""Inputs, by operator type and position, where there is no difference to compare with, and why."""
+
+
 def reason_for(name: str) -> str | None:
     """Why a node test may be refused or not be measurable; None where it may not."""
     return next((reason for pattern, reason in KNOWN.items() if re.fullmatch(pattern, name)), None)

@@ -1,10 +1,11 @@
 """Rows of Resize: every mode and coordinate transformation, by scales and by sizes."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from tests.onnx.rules.table import Case, Tensor, constant, normal, run_time
+from tests.onnx.rules.table import Case, Tensor, constant, exactly, normal, run_time
 
 
 def scales(*values: float) -> Tensor:
@@ -27,6 +28,90 @@ def grid_3d(theta: np.ndarray, size: np.ndarray) -> np.ndarray:
     axes = [np.linspace(-1, 1, n) for n in size[2:]]
     z, y, x = np.meshgrid(*axes, indexing="ij")
     return np.einsum("nij,dhwj->ndhwi", theta, np.stack([x, y, z, np.ones_like(x)], axis=-1))
+
+
+def kernel(d: np.ndarray, mode: str, a: float) -> np.ndarray:
+    """The weight of an element at distance d."""
+    d = np.abs(d)
+    if mode == "linear":
+        return np.maximum(1 - d, 0)
+    near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def positions(coordinates: str, size: int, out: int, scale: float, start: float, end: float) -> np.ndarray:
+    """Where the elements of an axis are taken from, by the standard's table."""
+    x = np.arange(out, dtype=np.float64)
+    if coordinates == "tf_crop_and_resize":
+        if out == 1:
+            return np.asarray([0.5 * (start + end) * (size - 1)])
+        return start * (size - 1) + x * (end - start) * (size - 1) / (out - 1)
+    if coordinates == "asymmetric":
+        return x / scale
+    if coordinates == "pytorch_half_pixel" and out == 1:
+        return np.zeros(1)
+    offset = size / 2 * (1 - out / (scale * size)) if coordinates == "half_pixel_symmetric" else 0
+    return offset + (x + 0.5) / scale - 0.5
+
+
+class Evaluated:
+    """Resize in float64 by its formulas: the evaluators take scales, or the cubic coefficient, in float32."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.attributes = attributes
+
+    def __call__(self, x: np.ndarray, roi: Any, scales: Any, sizes: Any = None) -> np.ndarray:
+        given = self.attributes
+        axes = given.get("axes", list(range(x.ndim)))
+        coordinates = given.get("coordinate_transformation_mode", "half_pixel")
+        outside = np.zeros((1,) * x.ndim, dtype=bool)
+        for k, axis in enumerate(axes):
+            size = x.shape[axis]
+            out = int(size * scales[k]) if sizes is None else int(sizes[k])
+            start, end = (0, 1) if roi is None else (roi[k], roi[len(axes) + k])
+            c = positions(coordinates, size, out, 1 if scales is None else scales[k], start, end)
+            weights = np.zeros((out, size))
+            for tap in range(-8, size + 8):
+                weight = kernel(c - tap, given["mode"], given.get("cubic_coeff_a", -0.75))
+                if 0 <= tap < size or not given.get("exclude_outside"):
+                    weights[:, min(max(tap, 0), size - 1)] += weight
+            weights /= weights.sum(axis=1, keepdims=True)
+            x = np.moveaxis(np.tensordot(weights, x, (1, axis)), 0, axis)
+            if coordinates == "tf_crop_and_resize":
+                beyond = (c < 0) | (c > size - 1)
+                outside = outside | np.expand_dims(beyond, [a for a in range(x.ndim) if a != axis])
+        return np.where(outside, given.get("extrapolation_value", 0.0), x)
+
+
+def by_scales(x: Tensor, scales: tuple[float, ...], note: str = "", **attributes: Any) -> Case:
+    """A row by X and by scales: no size times scale is near a whole number, where the sizes jump."""
+    return Case(
+        "Resize",
+        [x, None, exactly(scales)],
+        attributes,
+        note=f"by scales {scales} {note}".strip(),
+        opset=19,
+        forward=Evaluated(**attributes),
+        gradient_dtype="float32",
+    )
+
+
+def by_region(region: list[float], sizes: tuple[int, int], mode: str) -> Case:
+    """A row by X and by the region of its last two axes."""
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 3.0,
+        "axes": [2, 3],
+    }
+    return Case(
+        "Resize",
+        [normal(1, 1, 4, 5), exactly(region), None, up(*sizes)],
+        attributes,
+        note=f"by a region {region} to {sizes}",
+        forward=Evaluated(**attributes),
+        gradient_dtype="float32",
+    )
 
 
 NEAREST = [
@@ -172,7 +257,44 @@ ROWS = [
     ),
 ]
 
+BY_POSITIONS = [
+    *(
+        by_scales(
+            normal(1, 2, 4, 5), factors, mode=kind, axes=[2, 3], coordinate_transformation_mode=coordinates
+        )
+        for kind in ("linear", "cubic")
+        for coordinates in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric")
+        for factors in [(2.1, 1.73), (0.87, 1.1)]
+    ),
+    by_scales(normal(4, 3), (2.1, 1.17), mode="linear"),
+    by_scales(normal(4, 3), (2.1, 1.17), mode="cubic"),
+    by_scales(normal(4, 5), (2.1, 0.9), mode="cubic", exclude_outside=1),
+    by_scales(normal(4, 5), (2.1, 0.9), mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
+    by_scales(normal(1, 1, 4, 5), (2.07, 1.12), "the axes swapped", mode="cubic", axes=[3, 2]),
+    by_scales(normal(2, 2, 4, 5), (0.41, 0.31), "to one", mode="linear", axes=[2, 3]),
+    by_scales(
+        normal(2, 2, 4, 5),
+        (0.87, 0.31),
+        "to one",
+        mode="linear",
+        axes=[2, 3],
+        coordinate_transformation_mode="pytorch_half_pixel",
+    ),
+    *(
+        by_region(region, sizes, kind)
+        for kind in ("linear", "cubic")
+        for region, sizes in [
+            ([0.17, 0.43, 0.71, 0.94], (3, 7)),
+            ([0.83, -0.31, 0.09, 1.19], (5, 4)),
+            ([0.17, 0.43, 0.71, 0.94], (1, 3)),
+        ]
+    ),
+]
+
 # The reference evaluator resizes in Python loops, and every gradient is linear in the cotangent in the same
 # way: a few forms stand for all in second order.
 SECOND_ORDER = ("nearest, one axis", "nearest, a matrix", "nearest, sizes")
-CASES = [replace(row, second_order=row.note in SECOND_ORDER or row.type != "Resize") for row in ROWS]
+CASES = [
+    *(replace(row, second_order=row.note in SECOND_ORDER or row.type != "Resize") for row in ROWS),
+    *BY_POSITIONS,
+]
