@@ -106,7 +106,7 @@ class Adder:
             terms[0], terms[place] = terms[place], terms[0]
         pattern = self._pattern(len(terms)) if device is None and min(terms) > ABSENT else None
         if pattern is not None:
-            total = tape.write(pattern, tuple(terms), base, None if origin == NONE else origin)
+            total = tape.write(pattern, tuple(terms), base, _origin(origin))
         else:
             total = self._phrased(terms, value, origin, base, device)
         claims[total] = value
