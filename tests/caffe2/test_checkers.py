@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.python import core, device_checker, gradient_checker, workspace
 from netgrad.caffe2.python import hypothesis_test_util as hu
+from netgrad.caffe2.python import mkl_test_util as mu
 
 settings.load_profile("default")  # the helpers have loaded their own, which is not for the tests here
 
@@ -74,6 +75,14 @@ class TestAssertions(hu.HypothesisTestCase):
             grad_reference=lambda dy, outputs, inputs: (dy * (1 - np.tanh(inputs[0]) ** 2),),
         )
         self.assertValidationChecks(gc, op, [x], lambda x, y: np.testing.assert_equal(x.shape, y.shape))
+
+    @given(x=hu.tensor(max_dim=2, max_value=3), **mu.gcs_cpu_mkl)
+    @settings(max_examples=5, deadline=None)
+    def test_beside_another_library(self, x: Any, gc: Any, dc: Any) -> None:
+        op = core.CreateOperator("Relu", "x", "y")
+        assert dc == [mu.cpu_do, mu.mkl_do]
+        self.assertDeviceChecks(dc, op, [x], [0])
+        self.assertReferenceChecks(gc, op, [x], lambda x: (np.maximum(x, 0),))
 
     def test_wrong(self) -> None:
         x, op = _normal(2, 3), core.CreateOperator("Tanh", "x", "y")
