@@ -65,7 +65,7 @@ def attribute_proto(name: str, value: Any) -> onnx.AttributeProto:
     if isinstance(plain, int | float | str):
         return helper.make_attribute(name, value)
     (attribute,) = ir.convenience.convert_attributes({name: value})
-    proto = ir.to_proto(attribute)
+    proto = ir.serde.serialize_attribute(attribute)
     assert isinstance(proto, onnx.AttributeProto), "an attribute is written as an attribute"
     return proto
 
