@@ -117,12 +117,12 @@ class Accumulator:
 
         Args:
             values: The values.
-            gradients: For each of them its partial gradient, or None if it gets none.
+            gradients: As many: for each of them its partial gradient, or None if it gets none.
             source: The forward operator whose rule gives them, NONE for start gradients.
             shared: Gradients that the operator gives to several values.
         """
         claims, sources, totals = self._tape.claims, self._sources, self.totals
-        for value, gradient in zip(values, gradients, strict=True):
+        for value, gradient in zip(values, gradients):  # noqa: B905 (a check would take as long as the zip)
             if gradient is None:
                 continue
             if isinstance(gradient, int):

@@ -3,19 +3,21 @@
 When the sweep is done, `Names.give` walks the tape once and gives each cell its name: the wished one, if
 nobody else needs what is stored under it; otherwise the wished one with a numbered suffix. So no emitted
 operator overwrites what is still needed, and where names needn't be unique the original's reuse of names
-comes out by itself.
+comes out by itself. Most wishes are nobody else's; those are found at once, and need no more looking at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from netgrad.core.operator import Gradient, GradientSlice, Operator, finish
+from netgrad.core.operator import Gradient, GradientSlice, Operator
 from netgrad.core.tape import ABSENT, GradientRef, Ref, Tape
 from netgrad.core.versions import Versions
 
 _FEW = 16
+_NO_CELL = 1 << 62
 
 
 class Names:
@@ -29,8 +31,10 @@ class Names:
     def __init__(self, versions: Versions, reserved: Collection[str]) -> None:
         self._versions = versions
         self._reserved = set(reserved)
-        # Name to the cell stored under it, while names are given. Cell 0, which is none, never gives one up.
+        # Name to the cell stored under it, of names that have been given with care. Cell 0, which is none,
+        # never gives one up.
         self._holders: dict[str, int] = {}
+        self._wished: set[str] = set()
         self._names: list[str] = []
         self._suffixes: dict[str, int] = {}
         self._indexed: tuple[Ref, ...] = ()
@@ -54,31 +58,60 @@ class Names:
         # One list for all references, since ``~value`` counts from the end: cells, then values backwards.
         names = self._names = tape.wishes + self._versions.blobs[::-1]
         name_of = names.__getitem__
-        holders = self._holders = dict.fromkeys(self._versions.last, ABSENT)
-        holders.update(dict.fromkeys([*self._reserved, *tape.externals], ABSENT))
-        named: list[Operator] = []
-        for op, first_cell in zip(tape.operators, tape.first_cells, strict=True):
+        careful = iter(self._with_care(tape, places))
+        next_careful = next(careful, _NO_CELL)
+        holders = self._holders
+        named: Any = tape.operators
+        for op, first_cell, now in zip(named, tape.first_cells, range(0, 2 * len(named), 2), strict=True):
             reads = op.inputs
             op.inputs = tuple(map(name_of, reads))
-            cell = first_cell
-            for _ in op.outputs:
-                name = names[places[cell]] if cell in places else names[cell]
-                if name in holders:
-                    holder, now = holders[name], 2 * len(named)
-                    if in_place is None or last_reads[holder] > now:
-                        name = self._unused(name)
-                    elif last_reads[holder] == now:
-                        for place in self._places(reads, holder):
-                            if not in_place(op, place, cell - first_cell):
-                                name = self._unused(name)
-                                break
-                if name:
-                    holders[name] = cell
-                    names[cell] = name
-                cell += 1
-            op.outputs = tuple(names[first_cell:cell])
-            named.append(finish(op))
+            end = first_cell + len(op.outputs)
+            if next_careful < end:
+                for cell in range(first_cell, end):
+                    name, holder = names[cell], None
+                    if cell in places:
+                        holder = places[cell]
+                        name = names[holder]
+                    if name in holders:
+                        holder = holders[name]
+                    if holder is not None:
+                        if in_place is None or last_reads[holder] > now:
+                            name = self._unused(name)
+                        elif last_reads[holder] == now:
+                            for place in self._places(reads, holder):
+                                if not in_place(op, place, cell - first_cell):
+                                    name = self._unused(name)
+                                    break
+                    if name:
+                        holders[name] = cell
+                        names[cell] = name
+                while next_careful < end:
+                    next_careful = next(careful, _NO_CELL)
+            op.outputs = tuple(names[first_cell:end])
+            op.__class__ = Operator
+        self._wished = set()
         return tuple(named)
+
+    def _with_care(self, tape: Tape, places: Mapping[int, int]) -> list[int]:
+        """The cells that take over a name, or whose wished name isn't theirs alone."""
+        self._reserved.update(tape.externals)
+        wishes = tape.wishes.copy()
+        for cell in places:
+            wishes[cell] = ""
+        self._wished = set(wishes)
+        self._wished.discard("")
+        contested = [
+            name
+            for taken in (self._versions.last, self._reserved)
+            for name in self._wished.intersection(taken)
+        ]
+        self._holders = dict.fromkeys(contested, ABSENT)
+        if len(self._wished) < len(wishes) - wishes.count(""):
+            contested += [name for name, count in Counter(wishes).items() if name and count > 1]
+        if not contested:
+            return sorted(places)
+        several = set(contested)
+        return sorted([*places, *(cell for cell, wish in enumerate(wishes) if wish in several)])
 
     def of(self, gradient: GradientRef) -> Gradient:
         """The name or slice of names of a gradient, after `give`."""
@@ -126,4 +159,5 @@ class Names:
         return name
 
     def _is_taken(self, name: str) -> bool:
-        return name in self._reserved or name in self._versions.last or name in self._holders
+        taken = name in self._reserved or name in self._versions.last
+        return taken or name in self._wished or name in self._holders

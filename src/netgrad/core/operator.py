@@ -28,7 +28,7 @@ class Draft:
     name: str
 
 
-_new_draft: Callable[[type[Draft]], Any] = Draft.__new__
+_new_draft: Callable[[], Any] = Draft
 
 
 @dataclass(frozen=True, init=False)
@@ -68,7 +68,7 @@ class Operator(Draft):
         name: str = "",
     ) -> Operator:
         """Blob names may be given in any iterable; a rule may build them in lists."""
-        self = _new_draft(Draft)
+        self = _new_draft()
         self.type = type
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -93,7 +93,7 @@ class Operator(Draft):
 
 def draft(op: Operator, inputs: tuple[Any, ...], device: Any) -> Draft:
     """A copy of ``op`` on ``device`` with something else for its inputs, and names that are still to come."""
-    self = _new_draft(Draft)
+    self = _new_draft()
     self.type = op.type
     self.inputs = inputs
     self.outputs = op.outputs
@@ -103,13 +103,6 @@ def draft(op: Operator, inputs: tuple[Any, ...], device: Any) -> Draft:
     self.name = op.name
     made: Draft = self
     return made
-
-
-def finish(draft: Any) -> Operator:
-    """The draft itself as an operator; there is no draft any more then."""
-    draft.__class__ = Operator
-    finished: Operator = draft
-    return finished
 
 
 @dataclass(frozen=True, slots=True)

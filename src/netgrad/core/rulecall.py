@@ -99,14 +99,14 @@ class RuleCaller:
             raise
         sums = self._sums
         shared = self._shared(returned, wanted, local) if sums.folds else ()
-        gradients: list[GradientRef | None] = []
-        for entry, useful in zip(returned, wanted, strict=True):
-            if entry is None or not useful:
-                gradients.append(None)
-            elif type(entry) is str and entry in local:
-                gradients.append(local[entry])
-            else:
-                gradients.append(self._entry(entry, local))
+        gradients: list[GradientRef | None]
+        try:  # the usual case, fast: plain names of what the rule wrote
+            plain = False not in wanted and Reference not in map(type, returned)
+            gradients = list(map(local.get, returned)) if plain else [None]
+        except TypeError:  # something that can't be a name
+            gradients = [None]
+        if None in gradients:
+            gradients = self._entries(returned, wanted, local)
         sums.contribute(self._versions.reads[index], gradients, index, shared)
 
     # ---- before the call ----------------------------------------------------------------------------
@@ -207,12 +207,17 @@ class RuleCaller:
         self, returned: Sequence[Any], wanted: Sequence[bool], local: Local
     ) -> Collection[GradientRef | None]:
         """The gradients that the rule gives to more than one input."""
-        entries = [
-            self._entry(entry, local)
+        entries = Counter(self._entries(returned, wanted, local))
+        return {entry for entry, count in entries.items() if count > 1 and entry is not None}
+
+    def _entries(
+        self, returned: Sequence[Any], wanted: Sequence[bool], local: Local
+    ) -> list[GradientRef | None]:
+        """The gradients that the rule returned, None where nobody wants one."""
+        return [
+            self._entry(entry, local) if useful and entry is not None else None
             for entry, useful in zip(returned, wanted, strict=True)
-            if entry is not None and useful
         ]
-        return {entry for entry, count in Counter(entries).items() if count > 1}
 
     def _entry(self, entry: Any, local: Local) -> GradientRef | None:
         """A gradient that the rule returned."""

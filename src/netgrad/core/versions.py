@@ -58,20 +58,17 @@ class Versions:
         self._numbers: dict[int, int] = {}  # of versions after the first
         self.last: dict[str, int] = {}
         last, blobs, producers, first_readers = self.last, self.blobs, self.producers, self.first_readers
+        value_of = last.__getitem__
         for index, op in enumerate(operators):
-            read = []
-            for blob in op.inputs:
-                if blob in last:
-                    value = last[blob]
-                elif blob:
-                    value = self._add(blob, NONE)
-                else:
-                    read.append(NONE)
-                    continue
-                if first_readers[value] < 0:
-                    first_readers[value] = index
-                read.append(value)
-            self.reads.append(tuple(read))
+            try:
+                read = tuple(map(value_of, op.inputs))
+            except KeyError:  # an operand is left out, or met for the first time
+                read = tuple([self._read(blob, index) for blob in op.inputs])
+            else:
+                for value in read:
+                    if first_readers[value] < 0:
+                        first_readers[value] = index
+            self.reads.append(read)
             written = []
             for blob in op.outputs:
                 if not blob:
@@ -121,6 +118,14 @@ class Versions:
         if at == NONE:
             at = self.first_readers[value]
         return None if at == NONE else self._operators[at].device
+
+    def _read(self, blob: str, reader: int) -> int:
+        if not blob:
+            return NONE
+        value = self.last_value(blob)
+        if self.first_readers[value] < 0:
+            self.first_readers[value] = reader
+        return value
 
     def _add(self, blob: str, producer: int) -> int:
         value = len(self.blobs)
