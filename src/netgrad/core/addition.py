@@ -8,7 +8,7 @@ from typing import Any
 
 from netgrad.core.errors import AccumulationError
 from netgrad.core.operator import GradientSlice, Operator
-from netgrad.core.tape import ABSENT, EXTERNAL, GradientRef, Ref, Tape
+from netgrad.core.tape import EXTERNAL, UNREAD, GradientRef, Ref, Tape
 from netgrad.core.versions import NONE, Versions
 from netgrad.core.vocabulary import (
     DeviceVocabulary,
@@ -42,10 +42,7 @@ class Adder:
         self._structured = vocabulary if isinstance(vocabulary, StructuredVocabulary) else None
         self._unique_names = unique_names
         self._wide_words = vocabulary if isinstance(vocabulary, WideVocabulary) else None
-        self._sums_alike = (
-            self._structured is None and isinstance(vocabulary, UniformVocabulary) and vocabulary.sums_alike
-        )
-        self._patterns: dict[int, Operator | None] = {}  # number of terms to what adds them
+        self._patterns = _Patterns(vocabulary)
         self._no_devices = all(op.device is None for op in operators)
         self._same_device: Callable[[Any, Any], bool] = (
             vocabulary.same_device if isinstance(vocabulary, DeviceVocabulary) else operator.eq
@@ -96,34 +93,26 @@ class Adder:
                 tape.rename(ref, wish)
             else:  # what `rename` does, without a call
                 wishes[ref] = wish
-        device, same = None, True  # the usual case, without a call
-        if tape.devices or not self._no_devices:
+        if not tape.devices and self._no_devices:
+            pattern = self._patterns[len(refs)] if len(own) == len(refs) else None
+            if pattern is not None:  # the usual case, fast
+                total = tape.write(pattern, tuple(refs), base, _origin(origin))
+                claims[total] = value
+                tape.places[total] = own[0]
+                return total
+            device, same = None, True
+        else:
             device, same = self._common_device(refs, value, first)
         terms = list(refs) if same else [self._moved(ref, device, origin) for ref in refs]
         if own:
             # A sum may work in place on its first operand only.
             place = refs.index(own[0])
             terms[0], terms[place] = terms[place], terms[0]
-        pattern = self._pattern(len(terms)) if device is None and min(terms) > ABSENT else None
-        if pattern is not None:
-            total = tape.write(pattern, tuple(terms), base, _origin(origin))
-        else:
-            total = self._phrased(terms, value, origin, base, device)
+        total = self._phrased(terms, value, origin, base, device)
         claims[total] = value
         if own and terms[0] == own[0]:
             tape.places[total] = terms[0]
         return total
-
-    def _pattern(self, count: int) -> Operator | None:
-        """The operator that adds ``count`` terms; None if it takes several, or more than the terms."""
-        if count not in self._patterns:
-            if not self._sums_alike:
-                return None
-            terms, out = [f"term_{k}" for k in range(count)], "sum"
-            words = self._words.sum(terms, out, None)
-            plain = len(words) == 1 and words[0].outputs == (out,) and words[0].device is None
-            self._patterns[count] = words[0] if plain and words[0].inputs == tuple(terms) else None
-        return self._patterns[count]
 
     def _phrased(self, terms: Sequence[Ref], value: int, origin: int, base: str, device: Any) -> Ref:
         """The sum of ``terms`` in the words of the dialect."""
@@ -172,15 +161,17 @@ class Adder:
             since), on the same device, and the operator has an accumulator input.
         """
         tape = self._tape
-        if not tape.is_own(cell, value) or tape.last_reads[cell] % 2 == 0:
+        if not tape.is_own(cell, value) or tape.last_reads[cell] != UNREAD:
             return False
-        position = tape.last_reads[cell] // 2
-        if partial >= 0 and tape.claims[partial] != EXTERNAL and tape.last_reads[partial] // 2 >= position:
+        position = tape.writer(cell)
+        first_cell = tape.first_cells[position]
+        late = partial >= 0 and max(partial, tape.last_reads[partial]) >= first_cell
+        if late and tape.claims[partial] != EXTERNAL:
             return False
         if not self._same_device(tape.device_of(partial), tape.device_of(cell)):
             return False
         name = tape.reference(partial)
-        folded = self._words.fold(tape.named(position), cell - tape.first_cells[position], name)
+        folded = self._words.fold(tape.named(position), cell - first_cell, name)
         if folded is None:
             return False
         if self._unique_names and tape.is_own(partial, value):
@@ -266,6 +257,32 @@ class Adder:
             self._versions.number(value),
             [self._operators[reader] for reader in self._versions.readers(value)],
         )
+
+
+class _Patterns(dict[int, "Operator | None"]):
+    """Number of terms to the operator that adds them; None if it takes several, or more than the terms.
+
+    Also None where not all sums of equally many terms are alike.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._words = vocabulary
+        self._alike = (
+            isinstance(vocabulary, UniformVocabulary)
+            and vocabulary.sums_alike
+            and not isinstance(vocabulary, StructuredVocabulary)
+        )
+
+    def __missing__(self, count: int) -> Operator | None:
+        pattern = None
+        if self._alike:
+            terms, out = [f"term_{k}" for k in range(count)], "sum"
+            words = self._words.sum(terms, out, None)
+            plain = len(words) == 1 and words[0].outputs == (out,) and words[0].device is None
+            pattern = words[0] if plain and words[0].inputs == tuple(terms) else None
+        self[count] = pattern
+        return pattern
 
 
 def _origin(source: int) -> int | None:

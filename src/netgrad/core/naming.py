@@ -62,7 +62,7 @@ class Names:
         next_careful = next(careful, _NO_CELL)
         holders = self._holders
         named: Any = tape.operators
-        for op, first_cell, now in zip(named, tape.first_cells, range(0, 2 * len(named), 2), strict=True):
+        for op, first_cell in zip(named, tape.first_cells, strict=True):
             reads = op.inputs
             op.inputs = tuple(map(name_of, reads))
             end = first_cell + len(op.outputs)
@@ -75,9 +75,9 @@ class Names:
                     if name in holders:
                         holder = holders[name]
                     if holder is not None:
-                        if in_place is None or last_reads[holder] > now:
+                        if in_place is None or last_reads[holder] > first_cell or holder >= first_cell:
                             name = self._unused(name)
-                        elif last_reads[holder] == now:
+                        elif last_reads[holder] == first_cell:
                             for place in self._places(reads, holder):
                                 if not in_place(op, place, cell - first_cell):
                                     name = self._unused(name)
@@ -145,7 +145,7 @@ class Names:
             self._index = {}
             for place, ref in enumerate(reads):
                 self._index.setdefault(ref, []).append(place)
-        return self._index[holder]
+        return self._index.get(holder, ())
 
     def _unused(self, wish: str) -> str:
         count = self._suffixes.get(wish, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from netgrad.core.accumulation import Accumulation, Accumulator
 from netgrad.core.errors import InvalidArgumentError
@@ -96,7 +97,8 @@ def make_result(
     order: Iterable[int] = sums.order
     if values.following:
         order = _shown(values, sums, names)
-    gradients = names.of_each(list(map(sums.total, order)))
+    totals: list[Any] = list(map(sums.totals.__getitem__, order))  # all are complete
+    gradients = names.of_each(totals)
     by_blob = dict(zip(map(values.blobs.__getitem__, order), gradients, strict=True))
     return BackwardPass(operators, origins, by_blob, forward, values, sums, names)
 

@@ -78,14 +78,16 @@ class RuleCaller:
         """
         op = self._operators[index]
         tape = self._tape
-        if None in grads and self._zero_filling is not None:
-            grads = self._filled(index, grads)
-        if self._densifying is not None and tuple in map(type, grads):
-            grads = self._dense(index, grads)
-        reference = tape.reference
-        given: list[Gradient | None] = []
-        for grad in grads:
-            given.append(reference(grad) if isinstance(grad, int) else tape.gradient(grad))
+        given: list[Gradient | None]
+        only = grads[0] if len(grads) == 1 else None
+        if isinstance(only, int):
+            given = [tape.reference(only)]
+        else:
+            if None in grads and self._zero_filling is not None:
+                grads = self._filled(index, grads)
+            if self._densifying is not None and tuple in map(type, grads):
+                grads = self._dense(index, grads)
+            given = list(map(tape.gradient, grads))
         written, returned = self._ask(op, index, given, wanted)
         self._index, self._given, self._meanings = index, given, None
         try:
@@ -157,10 +159,11 @@ class RuleCaller:
         if not isinstance(answer, tuple) or len(answer) != 2:
             self._blame(op, f"returned {answer!r} instead of (operators, gradients)")
         written, returned = answer
-        if written is None:
-            written = ()
-        elif isinstance(written, Operator):
-            written = (written,)
+        if not isinstance(written, (list, tuple)):
+            if written is None:
+                written = ()
+            elif isinstance(written, Operator):
+                written = (written,)
         if not isinstance(returned, (list, tuple)) and not _is_sequence(returned):
             self._blame(op, f"returned {returned!r} instead of one gradient per input")
         if len(returned) != len(op.inputs):

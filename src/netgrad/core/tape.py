@@ -8,6 +8,7 @@ a forward value ``v`` as ``~v``, or ABSENT for an operand that is left out.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ Local: TypeAlias = "dict[str | int, int]"
 """What the operators of one rule call wrote: local name to cell; an overwritten reference counts as name."""
 
 ABSENT = 0
+UNREAD = -1
 FOREVER = 1 << 62
 UNCLAIMED = -1
 EXTERNAL = -2
@@ -85,8 +87,8 @@ class Tape:
         wishes: Cell to wished name. A blob of the caller has exactly this name.
         claims: Cell to the value whose gradient it was computed as; UNCLAIMED, or EXTERNAL for blobs of the
             caller, which are nobody's own.
-        last_reads: Cell to when it is last needed: ``2 k`` when operator ``k`` reads it, ``2 k + 1`` when
-            operator ``k`` writes it and nobody reads it, FOREVER if it must outlive the tape.
+        last_reads: Cell to the first cell of the last operator that reads it, UNREAD if there is none,
+            FOREVER if it must outlive the tape.
         places: Cell to the cell whose name it takes over if that is free: an earlier step of the same rule,
             or the first operand of a sum.
         devices: Cell to the device that it lies on, where one was said.
@@ -204,8 +206,8 @@ class Tape:
         local: Local = {}
         last_reads, following = self.last_reads, self._versions.following
         wishes, claims = self.wishes, self.claims
-        now = 2 * len(self.operators)
         for op in operators:
+            first_cell = cell = len(wishes)
             reads: list[Ref] = []
             for name in op.inputs:
                 if name.__class__ is Reference:
@@ -220,12 +222,10 @@ class Tape:
                 else:
                     ref = meaning(name, op)
                 if ref >= 0:
-                    last_reads[ref] = now
+                    last_reads[ref] = first_cell
                 elif ~ref in following:
                     ref = self.lasting(ref)  # the forward value, or a blob of the caller
                 reads.append(ref)
-            first_cell = cell = len(wishes)
-            written = now + 1
             for name in op.outputs:
                 key: str | int = name
                 if name.__class__ is Reference:
@@ -236,7 +236,7 @@ class Tape:
                     local[key] = cell
                 wishes.append(without_occurrence(name) if "⟨" in name else name)
                 claims.append(UNCLAIMED)
-                last_reads.append(written)
+                last_reads.append(UNREAD)
                 cell += 1
             runs_on = device if op.device is None else op.device
             if runs_on is not None:
@@ -244,7 +244,6 @@ class Tape:
             self.operators.append(draft(op, tuple(reads), runs_on))
             self.first_cells.append(first_cell)
             self.origins.append(origin)
-            now += 2
         return local
 
     def write(self, op: Operator, reads: tuple[Ref, ...], wish: str, origin: int | None) -> Ref:
@@ -254,13 +253,12 @@ class Tape:
             The cell that it writes.
         """
         last_reads = self.last_reads
-        now = 2 * len(self.operators)
-        for ref in reads:
-            last_reads[ref] = now
         cell = len(self.wishes)
+        for ref in reads:
+            last_reads[ref] = cell
         self.wishes.append(wish)
         self.claims.append(UNCLAIMED)
-        last_reads.append(now + 1)
+        last_reads.append(UNREAD)
         self.operators.append(draft(op, reads, op.device))
         self.first_cells.append(cell)
         self.origins.append(origin)
@@ -274,6 +272,10 @@ class Tape:
         inputs = map(self.reference, op.inputs)
         return Operator(op.type, inputs, outputs, op.attributes, op.domain, op.device, op.name)
 
+    def writer(self, cell: int) -> int:
+        """The position of the operator that writes ``cell``."""
+        return bisect_right(self.first_cells, cell) - 1
+
     def replace(self, position: int, op: Operator, ref: Ref) -> None:
         """Let the emitted operator at ``position`` be ``op``, which reads ``ref`` besides."""
         reads = list(self.operators[position].inputs)
@@ -281,4 +283,4 @@ class Tape:
         reads[max(k for k, name in enumerate(op.inputs) if getattr(name, "ref", None) == ref)] = ref
         self.operators[position] = draft(op, tuple(reads), op.device)
         if ref >= 0:
-            self.last_reads[ref] = max(self.last_reads[ref], 2 * position)
+            self.last_reads[ref] = max(self.last_reads[ref], self.first_cells[position])

@@ -80,7 +80,7 @@ def check_cuts(operators: Sequence[Operator], types: Collection[tuple[str, str]]
     Raises:
         InvalidModelError: Nobody reads the first output of such an operator.
     """
-    cuts = [op for op in operators if (op.domain, op.type) in types]
+    cuts = [op for op in operators if (op.domain, op.type) in types] if types else []
     if not cuts:
         return
     read = {blob for op in operators for blob in op.inputs}
