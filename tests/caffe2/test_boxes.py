@@ -30,11 +30,9 @@ def test_boxes_are_moved_and_scaled() -> None:
     deltas = _f32([0.1, 0.2, np.log(2), 0, 0, 0, 0, 0])
     (found,) = _run("BBoxTransform", [boxes, deltas, image], 1)
     # centre (15, 30) becomes (16, 34); 20 x 20 pixels
-    np.testing.assert_allclose(found, [[6, 24, 26, 44, 10, 20, 20, 40]], rtol=1e-6)
-    (found,) = _run("BBoxTransform", [boxes, deltas, image], 1, correct_transform_coords=1)
     np.testing.assert_allclose(found, [[6, 24, 25, 43, 10, 20, 19, 39]], rtol=1e-6)
     (found,) = _run("BBoxTransform", [boxes, deltas, image], 1, weights=[10.0, 5.0, 1.0, 1.0])
-    np.testing.assert_allclose(found[0, :4], [5.1, 20.8, 25.1, 40.8], rtol=1e-6)
+    np.testing.assert_allclose(found[0, :4], [5.1, 20.8, 24.1, 39.8], rtol=1e-6)
 
 
 def test_boxes_of_scaled_images() -> None:
@@ -42,13 +40,39 @@ def test_boxes_of_scaled_images() -> None:
     regions = _f32([1, 20, 40, 38, 78], [0, 0, 0, 300, 20])
     images = _f32([100, 100, 1], [100, 60, 2])
     zeros = np.zeros((2, 4), np.float32)
-    found, counts = _run("BBoxTransform", [regions, zeros, images], 2, correct_transform_coords=1)
+    found, counts = _run("BBoxTransform", [regions, zeros, images], 2)
     np.testing.assert_allclose(found, [[20, 40, 38, 78], [0, 0, 99, 20]], rtol=1e-6)
     np.testing.assert_array_equal(counts, [1, 1])
-    (found,) = _run("BBoxTransform", [regions, zeros, images], 1, correct_transform_coords=1, apply_scale=0)
+    (found,) = _run("BBoxTransform", [regions, zeros, images], 1, apply_scale=0)
     np.testing.assert_allclose(found[0], [10, 20, 19, 39], rtol=1e-6)
-    with pytest.raises(RuntimeError, match="rotated boxes are not there"):
+    with pytest.raises(RuntimeError, match="don't fit, of 5 numbers each"):
         _run("BBoxTransform", [regions, zeros, images], 1, rotated=1)
+
+
+def test_rotated_boxes_are_moved_and_turned() -> None:
+    """A box of 10 x 20 around (15, 30), turned from 80 by 45 degrees, and one that turns below -90."""
+    boxes, image = _f32([15, 30, 10, 20, 80], [15, 30, 10, 20, -80]), _f32([100, 100, 1])
+    deltas = _f32([0.1, 0.2, np.log(2), 0, np.pi / 4], [0, 0, 0, 0, -np.pi / 4])
+    (found,) = _run("BBoxTransform", [boxes, deltas, image], 1, rotated=1)
+    np.testing.assert_allclose(found, [[16, 34, 20, 20, -55], [15, 30, 10, 20, 55]], rtol=1e-5)
+    (found,) = _run("BBoxTransform", [boxes, deltas, image], 1, rotated=1, angle_bound_on=0)
+    np.testing.assert_allclose(found[:, 4], [125, -125], rtol=1e-5)
+    (found,) = _run(
+        "BBoxTransform", [boxes, deltas, image], 1, rotated=1, angle_bound_lo=0, angle_bound_hi=180
+    )
+    np.testing.assert_allclose(found[:, 4], [125, 55], rtol=1e-5)
+    with pytest.raises(RuntimeError, match="no whole number of half turns"):
+        _run("BBoxTransform", [boxes, deltas, image], 1, rotated=1, angle_bound_hi=45)
+
+
+def test_rotated_boxes_are_cut_if_they_are_nearly_upright() -> None:
+    boxes, image = _f32([5, 50, 20, 10, 0.5], [5, 50, 20, 10, 30]), _f32([100, 60, 1])
+    zeros = np.zeros((2, 5), np.float32)
+    (found,) = _run("BBoxTransform", [boxes, zeros, image], 1, rotated=1)
+    # pixels from -4.5 to 14.5 become those from 0 on
+    np.testing.assert_allclose(found, [[7.25, 50, 15.5, 10, 0.5], boxes[1]], rtol=1e-6)
+    (found,) = _run("BBoxTransform", [boxes, zeros, image], 1, rotated=1, clip_angle_thresh=-1.0)
+    np.testing.assert_allclose(found, boxes, rtol=1e-6)
 
 
 def _pixels(box: Any) -> set[tuple[int, int]]:
@@ -104,13 +128,62 @@ def test_boxes_are_chosen() -> None:
     assert found[5][:, 0].tolist() == [0, 0]
 
 
+def test_boxes_of_one_form_for_all_classes() -> None:
+    """Boxes that all classes share, scores with the background behind, and classes that don't count it."""
+    boxes = _f32([0, 0, 9, 9], [20, 20, 29, 29])
+    scores = _f32([0.9, 0.1, 0.5], [0.3, 0.8, 0.6])
+    arguments = {"cls_agnostic_bbox_reg": 1, "input_boxes_include_bg_cls": 0, "score_thresh": 0.2}
+    found = _run("BoxWithNMSLimit", [scores, boxes], 3, **arguments)
+    np.testing.assert_array_equal(found[0], _f32(0.9, 0.3, 0.8))
+    np.testing.assert_array_equal(found[1], boxes[[0, 1, 1]])
+    np.testing.assert_array_equal(found[2], [1, 1, 2])
+    found = _run("BoxWithNMSLimit", [scores, boxes], 3, output_classes_include_bg_cls=0, **arguments)
+    np.testing.assert_array_equal(found[2], [0, 0, 1])
+    with pytest.raises(RuntimeError, match="don't fit"):
+        _run("BoxWithNMSLimit", [scores, boxes], 3)
+
+
+def test_the_limit_of_boxes_counts_equal_scores() -> None:
+    boxes = np.tile(_f32([0, 0, 9, 9], [20, 20, 29, 29], [40, 40, 49, 49]), (1, 2))
+    scores = np.full((3, 2), 0.7, np.float32)
+    found = _run("BoxWithNMSLimit", [scores, boxes], 2, detections_per_im=2)
+    np.testing.assert_array_equal(found[0], _f32(0.7, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "factor"),
+    [
+        ({"nms": 0.3}, 1 - 0.5),
+        ({"nms": 0.6}, 1.0),
+        ({"soft_nms_method": "gaussian"}, np.exp(-(0.5**2) / 0.5)),
+        ({"soft_nms_method": "gaussian", "soft_nms_sigma": 0.8}, np.exp(-(0.5**2) / 0.8)),
+    ],
+)
+def test_overlaps_lower_scores(arguments: dict[str, Any], factor: float) -> None:
+    """A box of 10 x 10 pixels and one of 10 x 5 inside of it share half of their area; a third is apart."""
+    boxes = np.tile(_f32([0, 0, 9, 9], [0, 0, 9, 4], [30, 30, 39, 39]), (1, 2))
+    scores = np.repeat(_f32([0.9], [0.8], [0.7]), 2, axis=1)
+    found = _run("BoxWithNMSLimit", [scores, boxes], 5, soft_nms_enabled=1, **arguments)
+    lowered = [0.9, 0.8 * factor, 0.7]
+    order = np.argsort(-np.array(lowered))
+    np.testing.assert_allclose(found[0], np.array(lowered)[order], rtol=1e-6)
+    np.testing.assert_array_equal(found[4], order)
+    least = float(0.8 * factor + 0.01)
+    few = _run(
+        "BoxWithNMSLimit", [scores, boxes], 5, soft_nms_enabled=1, soft_nms_min_score_thres=least, **arguments
+    )
+    assert 1 not in few[4]
+    with pytest.raises(RuntimeError, match="soft_nms_method is 'hard'"):
+        _run("BoxWithNMSLimit", [scores, boxes], 1, soft_nms_enabled=1, soft_nms_method="hard")
+
+
 def test_regions_are_proposed() -> None:
     """Two anchors at each of 2 x 3 places, 16 pixels apart; deltas that move nothing."""
     anchors = _f32([-8, -8, 7, 7], [-16, -4, 15, 3])
     scores = np.random.default_rng(6).uniform(size=(1, 2, 2, 3)).astype(np.float32)
     deltas = np.zeros((1, 8, 2, 3), np.float32)
     image = _f32([32, 40, 1])
-    arguments = {"spatial_scale": 1 / 16, "min_size": 4.0, "nms_thresh": 0.3, "correct_transform_coords": 1}
+    arguments = {"spatial_scale": 1 / 16, "min_size": 4.0, "nms_thresh": 0.3}
     regions, values = _run("GenerateProposals", [scores, deltas, image, anchors], 2, **arguments)
     boxes, likely = [], []
     for y in range(2):

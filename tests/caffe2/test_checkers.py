@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
-from netgrad.caffe2.python import core, device_checker, gradient_checker, workspace
+from netgrad.caffe2.python import core, device_checker, gradient_checker, hip_test_util, utils, workspace
 from netgrad.caffe2.python import hypothesis_test_util as hu
 from netgrad.caffe2.python import mkl_test_util as mu
 
@@ -121,6 +121,28 @@ def test_strategies_fit(pair: Any, sparse: Any) -> None:
     assert indices.max() < len(data)
     assert len(indices) == len(segments)
     assert (np.diff(segments) >= 0).all()
+
+
+@given(one=hu.floats(min_value=0.1, max_value=0.7), two=hu.floats(0.01, 0.3), three=hu.floats(0, 1, width=64))
+@settings(max_examples=20, deadline=None)
+def test_bounds_of_numbers_are_rounded(one: float, two: float, three: float) -> None:
+    for number, low, high in ((one, 0.1, 0.7), (two, 0.01, 0.3)):
+        assert np.float32(low) <= number <= np.float32(high)
+        assert np.float32(number) == number
+    assert 0 <= three <= 1
+
+
+def test_channels_change_places() -> None:
+    image = np.arange(120).reshape(2, 3, 4, 5)
+    assert utils.NCHW2NHWC(image)[1, 3, 4, 2] == image[1, 2, 3, 4]
+    np.testing.assert_array_equal(utils.NHWC2NCHW(utils.NCHW2NHWC(image)), image)
+    assert utils.NHWC2NCHW(np.zeros(3)).shape == (3,)
+
+
+def test_which_device_a_program_runs_on() -> None:
+    assert not hip_test_util.run_in_hip(hu.cpu_do, [hu.cpu_do, hu.cuda_do])
+    assert hip_test_util.run_in_hip(hu.cpu_do, [hu.hip_do])
+    assert hip_test_util.run_in_hip(hu.hip_do, [])
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,17 @@ def to_float32(x: float) -> float:
 
 
 def floats(*args: Any, **kwargs: Any) -> Any:
-    """Numbers of float32; by default from -1 to 1."""
-    width = kwargs.pop("width", 32)
-    return st.floats(*args, width=width, **kwargs)
+    """Numbers of float32 unless ``width`` says otherwise; their bounds are rounded to it."""
+    if "width" in kwargs:
+        return st.floats(*args, **kwargs)
+    bounds = {
+        "min_value": None,
+        "max_value": None,
+        **dict(zip(("min_value", "max_value"), args, strict=False)),
+    }
+    bounds.update((name, kwargs.pop(name)) for name in tuple(bounds) if name in kwargs)
+    rounded = {name: None if bound is None else to_float32(bound) for name, bound in bounds.items()}
+    return st.floats(**rounded, width=32, **kwargs)
 
 
 def elements_of_type(dtype: Any = np.float32, filter_: Callable[[Any], bool] | None = None) -> Any:

@@ -166,6 +166,18 @@ def BuildUniqueMutexIter(
     return counter
 
 
+def NHWC2NCHW(tensor: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view in which the last axis, the channels, comes right behind the first one."""
+    assert tensor.ndim >= 1
+    return np.moveaxis(tensor, -1, 1) if tensor.ndim > 1 else tensor
+
+
+def NCHW2NHWC(tensor: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A view in which the second axis, the channels, comes last."""
+    assert tensor.ndim >= 2
+    return np.moveaxis(tensor, 1, -1)
+
+
 def EnumClassKeyVals(cls: type) -> dict[str, Any]:
     """The constants of a class, by their names, which are upper case.
 

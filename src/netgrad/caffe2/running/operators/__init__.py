@@ -7,6 +7,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     counters,
     databases,
     datasets,
+    detections,
     features,
     histograms,
     indexes,
