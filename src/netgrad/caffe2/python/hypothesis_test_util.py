@@ -96,7 +96,7 @@ def floats(*args: Any, **kwargs: Any) -> Any:
         **dict(zip(("min_value", "max_value"), args, strict=False)),
     }
     bounds.update((name, kwargs.pop(name)) for name in tuple(bounds) if name in kwargs)
-    rounded = {name: None if bound is None else to_float32(bound) for name, bound in bounds.items()}
+    rounded: dict[str, Any] = {name: None if one is None else to_float32(one) for name, one in bounds.items()}
     return st.floats(**rounded, width=32, **kwargs)
 
 
