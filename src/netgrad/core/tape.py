@@ -226,6 +226,11 @@ class Tape:
                 elif ~ref in following:
                     ref = self.lasting(ref)  # the forward value, or a blob of the caller
                 reads.append(ref)
+            if len(wishes) > first_cell:  # a value was kept, which has taken this cell
+                first_cell = cell = len(wishes)
+                for ref in reads:
+                    if ref > ABSENT:
+                        last_reads[ref] = first_cell
             for name in op.outputs:
                 key: str | int = name
                 if name.__class__ is Reference:
