@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from netgrad.caffe2.python import core
+from netgrad.caffe2.python.checkpoint.metadata import CheckpointMetadata
 from netgrad.caffe2.python.net_builder import ops
 from netgrad.caffe2.python.task import Node, Task, TaskOutput, final_output
 
@@ -25,7 +26,7 @@ def db_name(epoch: int, node_name: str, db_prefix: str, path_prefix: str | None 
     return f"{path_prefix}{name}" if path_prefix else os.path.join(db_prefix, name)
 
 
-class CheckpointManager:
+class CheckpointManager(CheckpointMetadata):
     """Saves the workspace of one node between the epochs of a job, and loads it."""
 
     BLOB_NAMES = "blob_names"
@@ -38,18 +39,12 @@ class CheckpointManager:
             db_prefix: The folder.
             node_name: The node.
             db_type: The kind of database.
-            metadata_handler: An object that keeps a list of the checkpoints elsewhere: ``write(epoch=)``,
-                ``last_epoch(user_epoch=)``, ``set_params(...)``, ``cp_accessible(epoch)`` and
-                ``report(action_name, stats)``.
+            metadata_handler: What is told of the checkpoints; see `CheckpointMetadata`.
         """
-        self._db_prefix = db_prefix
+        super().__init__(db_prefix, db_type, metadata_handler)
         self._node_name = node_name
-        self._db_type = db_type
-        self._metadata_handler = metadata_handler
         self._blob_names = core.BlobReference(self.BLOB_NAMES)
         self._names_output: TaskOutput | None = None
-        self._path_prefix: str | None = None
-        self._path_type: str | None = None
         self._current_db_name: str | None = None
         self._current_checkpoint_duration: TaskOutput | None = None
 
@@ -153,8 +148,6 @@ class CheckpointManager:
             task.add_output(exists)
         return task
 
-    # ---- what others are told ----------------------------------------------------------------------
-
     def collect_checkpoint_stats(self, stats: dict[str, Any]) -> None:
         """Add the time of the last load or save, in nanoseconds, to ``stats`` under its path."""
         if self._current_db_name is None or self._current_checkpoint_duration is None:
@@ -162,57 +155,8 @@ class CheckpointManager:
             return
         stats[self._current_db_name] = self._current_checkpoint_duration.fetch()[0]
 
-    def report_checkpoint_stats(self, action_name: str) -> None:
-        """Tell the metadata handler, if there is one, how long the last load or save has taken."""
-        stats: dict[str, Any] = {}
-        self.collect_checkpoint_stats(stats)
-        report_stats(self._metadata_handler, action_name, stats)
-
-    def write_checkpoint_metadata(self, epoch: int) -> None:
-        """Tell the metadata handler, if there is one, that there is a checkpoint of an epoch."""
-        if self._metadata_handler is not None:
-            self._metadata_handler.write(epoch=epoch)
-
-    def get_resume_from_epoch_id(self, user_epoch: int | None = None) -> int | None:
-        """The epoch behind which a job goes on: what the metadata handler says, or ``user_epoch``."""
-        return resumed_epoch(self._metadata_handler, user_epoch)
-
-    def set_params(
-        self, nodes: list[str], path_prefix: str | None = None, path_type: str | None = None
-    ) -> None:
-        """Say where checkpoints of another job are; the metadata handler, if there is one, is told all."""
-        self._path_prefix, self._path_type = path_prefix or self._path_prefix, path_type or self._path_type
-        if self._metadata_handler is not None:
-            self._metadata_handler.set_params(
-                db_prefix=self._db_prefix,
-                db_type=self._db_type,
-                node_names=[self._node_name],
-                path_prefix=self._path_prefix,
-                path_type=self._path_type,
-            )
-
-    def cp_accessible(self, epoch: int | None = None) -> bool:
-        """Whether checkpoints can be reached: what the metadata handler says, or yes."""
-        return is_accessible(self._metadata_handler, epoch)
-
-
-def report_stats(metadata_handler: Any, action_name: str, stats: dict[str, Any]) -> None:
-    """Tell a metadata handler, if there is one, how long something has taken."""
-    if metadata_handler is not None:
-        metadata_handler.report(action_name, stats)
-
-
-def resumed_epoch(metadata_handler: Any, user_epoch: int | None) -> int | None:
-    """The epoch behind which a job goes on."""
-    if metadata_handler is None:
-        return user_epoch
-    epoch: int | None = metadata_handler.last_epoch(user_epoch=user_epoch)
-    return epoch
-
-
-def is_accessible(metadata_handler: Any, epoch: int | None) -> bool:
-    """Whether checkpoints can be reached."""
-    return metadata_handler is None or bool(metadata_handler.cp_accessible(epoch))
+    def _node_names(self, nodes: Sequence[str]) -> list[str]:
+        return [self._node_name]
 
 
 def _unscoped(names: Iterable[Any]) -> list[core.BlobReference]:

@@ -6,31 +6,21 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from netgrad.caffe2.python.checkpoint.manager import (
-    CheckpointManager,
-    db_name,
-    is_accessible,
-    manager_of,
-    report_stats,
-    resumed_epoch,
-)
+from netgrad.caffe2.python.checkpoint.manager import CheckpointManager, db_name, manager_of
+from netgrad.caffe2.python.checkpoint.metadata import CheckpointMetadata
 from netgrad.caffe2.python.session import Session
 from netgrad.caffe2.python.task import Node, Task, TaskGroup, WorkspaceType
 
 logger = logging.getLogger(__name__)
 
 
-class MultiNodeCheckpointManager:
+class MultiNodeCheckpointManager(CheckpointMetadata):
     """Saves the workspaces of several nodes between the epochs of a job, and loads them."""
 
     def __init__(self, db_prefix: str, db_type: str, metadata_handler: Any = None) -> None:
         """Say where checkpoints are; see `CheckpointManager`."""
+        super().__init__(db_prefix, db_type, metadata_handler)
         self._node_managers: list[tuple[str, CheckpointManager]] | None = None
-        self._db_prefix = db_prefix
-        self._db_type = db_type
-        self._metadata_handler = metadata_handler
-        self._path_prefix: str | None = None
-        self._path_type: str | None = None
 
     def _managers(self, nodes: Sequence[str] | None = None) -> list[tuple[str, CheckpointManager]]:
         """The managers by node, which are made when nodes are named first."""
@@ -103,38 +93,7 @@ class MultiNodeCheckpointManager:
                 return db_name(epoch, manager._node_name, manager._db_prefix)
         return None
 
-    # ---- what others are told; see CheckpointManager -----------------------------------------------
-
-    def report_checkpoint_stats(self, action_name: str) -> None:
-        """Tell the metadata handler how long the last loads or saves have taken."""
-        stats: dict[str, Any] = {}
+    def collect_checkpoint_stats(self, stats: dict[str, Any]) -> None:
+        """Add those of all nodes; see `CheckpointManager`."""
         for _, manager in self._managers():
             manager.collect_checkpoint_stats(stats)
-        report_stats(self._metadata_handler, action_name, stats)
-
-    def write_checkpoint_metadata(self, epoch: int) -> None:
-        """Tell the metadata handler that there are checkpoints of an epoch."""
-        if self._metadata_handler is not None:
-            self._metadata_handler.write(epoch=epoch)
-
-    def get_resume_from_epoch_id(self, user_epoch: int | None = None) -> int | None:
-        """The epoch behind which a job goes on."""
-        return resumed_epoch(self._metadata_handler, user_epoch)
-
-    def set_params(
-        self, nodes: Sequence[str], path_prefix: str | None = None, path_type: str | None = None
-    ) -> None:
-        """Say where checkpoints of another job are, and tell the metadata handler."""
-        self._path_prefix, self._path_type = path_prefix or self._path_prefix, path_type or self._path_type
-        if self._metadata_handler is not None:
-            self._metadata_handler.set_params(
-                db_prefix=self._db_prefix,
-                db_type=self._db_type,
-                node_names=[str(node) for node in nodes],
-                path_prefix=self._path_prefix,
-                path_type=self._path_type,
-            )
-
-    def cp_accessible(self, epoch: int | None = None) -> bool:
-        """Whether checkpoints can be reached."""
-        return is_accessible(self._metadata_handler, epoch)
