@@ -16,6 +16,7 @@ from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
 from tests.caffe2.compressed_cases import COMPRESSED
+from tests.caffe2.later_cases import LATER
 from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
 from tests.caffe2.operator_cases import Array, Blobs, Case
@@ -36,6 +37,7 @@ CASES = [
     *PATCHES,
     *SHAPED,
     *COMPRESSED,
+    *LATER,
 ]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
@@ -117,12 +119,20 @@ def _slopes(case: Case, name: str, cotangent: Array) -> Array:
 
 # Lowerings without a row of their own, and why.
 WITHOUT_ROW = {
-    "drawn at random": {"GaussianFill", "MSRAFill", "UniformFill", "UniformIntFill", "XavierFill"},
+    "drawn at random": {
+        "Float16UniformFill",
+        "GaussianFill",
+        "MSRAFill",
+        "UniformFill",
+        "UniformIntFill",
+        "XavierFill",
+    },
     "the same as another type": {
         "Alias",
         "AveragePool1D",
         "AveragePool2D",
         "AveragePool3D",
+        "C10LayerNorm_DontUseThisOpYet",
         "Conv1D",
         "Conv2D",
         "Conv3D",
@@ -203,6 +213,7 @@ def test_every_gradient_lowering_has_a_row() -> None:
         ("UniformFill()->(y) {shape=[100,40],min=-1.0,max=3.0}", -1, 3, 1, 4 / 12**0.5),
         ("GaussianFill()->(y) {shape=[100,40],mean=2.0,std=0.5}", -np.inf, np.inf, 2, 0.5),
         ("UniformIntFill()->(y) {shape=[100,40],min=-1,max=3}", -1, 3, 1, 2**0.5),
+        ("Float16UniformFill()->(y) {shape=[100,40],min=-1.0,max=3.0}", -1, 3, 1, 4 / 12**0.5),
         ("XavierFill()->(y) {shape=[100,40]}", -((3 / 40) ** 0.5), (3 / 40) ** 0.5, 0, (1 / 40) ** 0.5),
         ("MSRAFill()->(y) {shape=[100,40]}", -np.inf, np.inf, 0, (2 / 100) ** 0.5),
     ],

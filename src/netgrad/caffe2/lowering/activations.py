@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-
-import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
@@ -28,6 +25,7 @@ _SAME = {
     "EnsureCPUOutput": "Identity",
     "EnsureDense": "Identity",
     "Alias": "Identity",
+    "AliasWithName": "Identity",
     "Erf": "Erf",
     "Exp": "Exp",
     "Floor": "Floor",
@@ -78,6 +76,17 @@ def _rsqrt(c: Context, b: Builder, x: Value) -> Value:
 
 def _swish(c: Context, b: Builder, x: Value) -> Value:
     return x * b.op("Sigmoid", x)
+
+
+def _mish(c: Context, b: Builder, x: Value) -> Value:
+    return x * b.op("Tanh", b.op("Softplus", x))
+
+
+def _log1p(c: Context, b: Builder, x: Value) -> Value:
+    """The logarithm of 1 + x, which is exact for small x as well (Kahan): what rounding adds cancels out."""
+    shifted = x + 1.0
+    same = shifted.equals(1.0)
+    return b.where(same, x, b.op("Log", shifted) * (x / b.where(same, 1.0, shifted - 1.0)))
 
 
 def _leaky_relu(c: Context, b: Builder, x: Value) -> Value:
@@ -134,7 +143,9 @@ _COMPOSED: dict[str, Callable[[Context, Builder, Value], Value]] = {
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
     "LeakyRelu": _leaky_relu,
+    "Log1p": _log1p,
     "Logit": _logit,
+    "Mish": _mish,
     "ReluN": _relu_n,
     "Rsqrt": _rsqrt,
     "Scale": _scale,
@@ -163,6 +174,7 @@ _INPUT_FIRST = (
     "ELU",
     "Erf",
     "Logit",
+    "Mish",
     "Sin",
     "Softsign",
     "Swish",
@@ -266,31 +278,6 @@ def _cbrt_gradient(c: Context, dy: Value, y: Value) -> Value:
     return dy / (y * y * 3.0)
 
 
-# ---- conversions -------------------------------------------------------------------------------------
-
-
-@lowers("FloatToHalf")
-def _to_half(c: Context, x: Value) -> Value:
-    return c.b.cast(x, ir.DataType.FLOAT16)
-
-
-@lowers("HalfToFloat")
-def _to_float(c: Context, x: Value) -> Value:
-    return c.b.cast(x, ir.DataType.FLOAT)
-
-
-@lowers("IsNanOrInf")
-def _is_strange(c: Context, x: Value) -> Value:
-    return c.b.op("Or", c.b.op("IsNaN", x), c.b.op("IsInf", x))
-
-
-@lowers("Mod")
-def _mod(c: Context, x: Value) -> Value:
-    """The remainder by a constant, with the sign of the operand or, if asked, of the divisor."""
-    divisor = c.argument("divisor", 0)
-    if not divisor:
-        raise c.refused("the argument 'divisor' is missing or zero")
-    by = c.b.scalar(divisor, x)
-    if c.argument("sign_follow_divisor", False):
-        return c.b.op("Mod", x, by)
-    return c.b.op("Sign", x) * c.b.op("Mod", c.b.op("Abs", x), c.b.scalar(math.fabs(divisor), x))
+@lowers("Log1pGradient")
+def _log1p_gradient(c: Context, x: Value, dy: Value) -> Value:
+    return dy / (x + 1.0)

@@ -34,6 +34,24 @@ def _adadelta(
     return [moved, after, steps * decay + step * step * (1.0 - decay)]
 
 
+@lowers("DecayAdagrad")
+def _decay_adagrad(
+    c: Context, parameter: Value, first: Value, history: Value, gradient: Value, rate: Value, iteration: Value
+) -> list[Value]:
+    """Write m' = b m + (1 - b) g; h' = h + g²; w' = w + r (m' / c / (sqrt(h') + epsilon) + d w).
+
+    c is 1 - b^t for t = iter + 1, or 1 without ``bias_correction_first``; d is ``weight_decay``.
+    """
+    beta = c.argument("beta1", 0.9)
+    moved = first * beta + gradient * (1.0 - beta)
+    after = history + gradient * gradient
+    step = moved / (root(c, after) + c.argument("epsilon", 1e-5))
+    if c.argument("bias_correction_first", True):
+        step = step / (1.0 - c.b.binary("Pow", beta, scalar(c, iteration, parameter) + 1.0))
+    step = step + parameter * c.argument("weight_decay", 0.0)
+    return [parameter + step * scalar(c, rate, parameter), moved, after]
+
+
 @lowers("Wngrad")
 def _wngrad(c: Context, parameter: Value, divisor: Value, gradient: Value, rate: Value) -> list[Value]:
     """Write w' = w + r g / (b + epsilon) and b' = b + |g|² / (b + epsilon), for one number b.

@@ -91,6 +91,17 @@ def _bucketize(c: Context, x: Value) -> Value:
     return c.b.cast(c.b.reduce_sum(c.b.cast(above, ir.DataType.INT64), [c.rank(x)]), ir.DataType.INT32)
 
 
+@lowers("BatchBucketize")
+def _batch_bucketize(c: Context, x: Value, columns: Value, bounds: Value, lengths: Value) -> Value:
+    """Which bucket elements of some columns lie in; each has as many bounds as its length says."""
+    b = c.b
+    owners = segment_ids(b, lengths, length(b, bounds, 0))
+    own = b.op("Gather", x, b.op("Gather", whole(b, columns), owners, axis=0), axis=1)
+    above = b.cast(own > bounds, ir.DataType.INT64)
+    shape = b.concat([length(b, x, 0), length(b, lengths, 0)], 0)
+    return b.cast(scatter_along(b, above, 1, owners, shape), ir.DataType.INT32)
+
+
 @lowers("LengthsSplit")
 def _lengths_split(c: Context, sizes: Value, parts: Value | None = None) -> Value:
     """Each length as a sum of ``n_split`` ones that differ by 1 at most, the larger ones in front."""

@@ -17,6 +17,7 @@ _GIVEN = {
     "GivenTensorFill": TensorProto.FLOAT,
     "GivenTensorDoubleFill": TensorProto.DOUBLE,
     "GivenTensorIntFill": TensorProto.INT32,
+    "GivenTensorInt16Fill": TensorProto.INT16,
     "GivenTensorInt64Fill": TensorProto.INT64,
     "GivenTensorBoolFill": TensorProto.BOOL,
 }
@@ -36,6 +37,18 @@ def _shape(c: Context, like: Value | None) -> Value:
 def _given(c: Context, like: Value | None = None) -> Value:
     dtype = ELEMENT_TYPES[c.argument("dtype", 0) or _GIVEN[c.definition.type]]
     content = np.asarray(c.numbers("values")).astype(dtype.numpy())
+    if like is not None:
+        return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
+    return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
+
+
+@lowers("GivenTensorByteStringToUInt8Fill")
+def _given_bytes(c: Context, like: Value | None = None) -> Value:
+    """The bytes of texts, one after the other."""
+    texts = c.numbers("values")
+    if not all(isinstance(text, bytes) for text in texts):
+        raise c.refused("the argument 'values' holds texts")
+    content = np.frombuffer(b"".join(texts), np.uint8)
     if like is not None:
         return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
     return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
@@ -69,6 +82,12 @@ def _seed(c: Context) -> float | None:
 @lowers("UniformFill")
 def _uniform(c: Context, like: Value | None = None) -> Value:
     return _drawn(c, like, "RandomUniformLike", low=c.argument("min", 0.0), high=c.argument("max", 1.0))
+
+
+@lowers("Float16UniformFill")
+def _uniform_half(c: Context) -> Value:
+    low, high = c.argument("min", 0.0), c.argument("max", 1.0)
+    return c.b.cast(_drawn(c, None, "RandomUniformLike", low=low, high=high), ir.DataType.FLOAT16)
 
 
 @lowers("GaussianFill")

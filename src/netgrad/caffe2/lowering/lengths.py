@@ -9,9 +9,17 @@ import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
-from netgrad.caffe2.lowering.segments import number_of_segments, ones, segment_ids, whole, within_segments
+from netgrad.caffe2.lowering.segments import (
+    beside,
+    number_of_segments,
+    ones,
+    segment_ids,
+    summed_runs,
+    whole,
+    within_segments,
+)
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import count_up, length, scatter_along
+from netgrad.onnx.rules.placing import count_up, length, resized, scatter_along
 
 # ---- between ids and lengths -------------------------------------------------------------------------
 
@@ -59,6 +67,15 @@ def _ids_to_ranges(c: Context, ids: Value, like: Value | None = None) -> Value:
     return _ranges(c.b, _lengths_of(c, ids, like))
 
 
+@lowers("LengthsToOffsets")
+def _to_offsets(c: Context, lengths: Value) -> Value:
+    """Where each segment starts, and with ``include_last_offset`` where the last one ends."""
+    b, number = c.b, whole(c.b, lengths)
+    if c.argument("include_last_offset", False):
+        number = b.concat([number, b.ints([0])], 0)
+    return b.cast(_starts(b, number), lengths.dtype or ir.DataType.INT32)
+
+
 def _weights(c: Context, lengths: Value, ids: Value) -> Value:
     """The length of each row's segment to the power of -``power``."""
     sizes = c.b.cast(c.b.op("Gather", lengths, ids, axis=0), ir.DataType.FLOAT)
@@ -83,6 +100,38 @@ def _to_shape(c: Context, lengths: Value) -> Value:
     return b.cast(pair, ir.DataType.INT32)
 
 
+# ---- segments of one length --------------------------------------------------------------------------
+
+
+def _padded_places(c: Context, lengths: Value) -> tuple[Value, Value]:
+    """Where rows of segments go that are padded to ``target_length`` rows, and how many rows there are."""
+    b, target = c.b, c.argument("target_length", -1)
+    if target < 1:
+        raise c.refused("the argument 'target_length' is missing, or less than 1")
+    ids, within = within_segments(b, lengths)
+    total = length(b, lengths, 0) * target
+    return b.where(within < target, ids * target + within, b.reshape(total, [])), total
+
+
+@lowers("LengthsPad")
+def _lengths_pad(c: Context, data: Value, lengths: Value) -> Value:
+    """Each segment with rows of ``padding_value`` behind it, up to ``target_length`` rows.
+
+    A longer segment has no place for its rows, and so fails.
+    """
+    b = c.b
+    places, total = _padded_places(c, lengths)
+    assert data.dtype is not None, "the element type of every blob is known"
+    padding = c.numbers("padding_value")[0] if c.has("padding_value") else -1
+    empty = b.fill(resized(b, data, 0, total), padding, data.dtype)
+    return b.op("ScatterND", empty, b.unsqueeze(places, [1]), data)
+
+
+@lowers("LengthsPadGradient")
+def _lengths_pad_gradient(c: Context, dy: Value, lengths: Value) -> Value:
+    return c.b.op("Gather", dy, _padded_places(c, lengths)[0], axis=0)
+
+
 # ---- segments looked up ------------------------------------------------------------------------------
 
 
@@ -93,6 +142,15 @@ def _lengths_gather(c: Context, items: Value, lengths: Value, indices: Value) ->
     ids, within = within_segments(b, b.op("Gather", lengths, indices, axis=0))
     starts = b.op("Gather", b.op("Gather", _starts(b, lengths), indices, axis=0), ids, axis=0)
     return b.op("Gather", items, starts + within, axis=0)
+
+
+@lowers("SparseLengthsPositionalWeightedSum")
+def _positional(c: Context, data: Value, weights: Value, indices: Value, lengths: Value) -> Value:
+    """Sums of looked-up rows, the k-th row of each segment times the k-th weight."""
+    b = c.b
+    own = b.op("Gather", weights, within_segments(b, lengths)[1], axis=0)
+    rows = b.op("Gather", data, indices, axis=0)
+    return summed_runs(b, rows * beside(b, b.cast(own, rows.dtype or ir.DataType.FLOAT), rows), lengths)
 
 
 @lowers("LengthsTopK")

@@ -50,7 +50,7 @@ def _layer_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     return [normal, b.squeeze(mean, after), b.squeeze(deviation, after)]
 
 
-@lowers("LayerNorm")
+@lowers("LayerNorm", "C10LayerNorm_DontUseThisOpYet")
 def _layer_normalization(c: Context, *given: Value) -> Sequence[Value]:
     return _layer_norm(c, c.b, list(given))
 
@@ -63,6 +63,26 @@ def _layer_norm_gradient(
         return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], [x], [dy])
     inputs = [x, gamma, c.b.zeros_like(gamma)]
     return gradients(c.b, lambda b, given: _layer_norm(c, b, given)[:1], inputs, [dy])
+
+
+def _rms_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
+    """Rows over the root of the mean of their squares, times gamma, plus beta; and one over that root."""
+    x, gamma, beta = given
+    axes = list(range(c.axis(x, c.argument("axis", 1)), c.rank(x)))
+    squares = b.reduce_mean(x * x, axes, keepdims=True)
+    inverse = b.op("Reciprocal", b.op("Sqrt", squares + c.argument("eps", 0.0)))
+    return [x * inverse * gamma + beta, b.squeeze(inverse, axes)]
+
+
+@lowers("RMSNorm")
+def _root_mean_square_normalization(c: Context, x: Value, gamma: Value, beta: Value) -> Sequence[Value]:
+    return _rms_norm(c, c.b, [x, gamma, beta])
+
+
+@lowers("RMSNormGradient")
+def _rms_norm_gradient(c: Context, dy: Value, x: Value, gamma: Value, inverse: Value) -> list[Value]:
+    inputs = [x, gamma, c.b.zeros_like(gamma)]
+    return gradients(c.b, lambda b, given: _rms_norm(c, b, given)[:1], inputs, [dy])
 
 
 def _instance_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:

@@ -6,6 +6,7 @@ from netgrad.caffe2.makers import (  # noqa: F401  their makers are registered
     copies,
     elementwise,
     index,
+    later,
     linear,
     loop,
     loss,

@@ -38,6 +38,7 @@ lines(
         "Cube": "CubeGradient(G0,I0)->(D0)",
         "Erf": "ErfGradient(I0,G0)->(D0)",
         "Gelu": "GeluGradient(G0,I0)->(D0)",
+        "Log1p": "Log1pGradient(I0,G0)->(D0)",
         "Log": "Div(G0,I0)->(D0)",
         "Logit": "LogitGradient(I0,G0)->(D0)",
         "Sin": "SinGradient(I0,G0)->(D0)",
@@ -45,6 +46,7 @@ lines(
         "Tan": "TanGradient(I0,G0)->(D0)",
         # from both, or from neither
         "ELU": "ELUGradient(I0,O0,G0)->(D0)",
+        "Mish": "MishGradient(I0,O0,G0)->(D0)",
         "NegateGradient": "Negative(G0)->(D0)",
         "Negative": "Negative(G0)->(D0)",
         "Scale": "Scale(G0)->(D0)",

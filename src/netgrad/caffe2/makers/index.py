@@ -13,6 +13,7 @@ lines(
         "BatchPermutation": "BatchPermutationGradient(I1,G0)->(D0)",
         "BatchSparseToDense": "BatchDenseToSparse(I0,I1,G0)->(D2)",
         "BatchDenseToSparse": "BatchSparseToDense(I0,I1,G0,I2)->(D2)",
+        "CopyRowsToTensor": "CopyRowsToTensorGradient(G0,I1)->(D0,D2)",
         "SparseToDense": "Gather(G0,I0)->(D1)",
         "UnpackSegments": "PackSegments(I0,G0)->(D1)",
         "PackRNNSequence": "UnpackRNNSequence(G0,I1)->(D0)",

@@ -52,6 +52,11 @@ def _layer_norm(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "LayerNormGradient(G0,O0,O1,O2,I0)->(D0)"
 
 
+@maker("RMSNorm", partial=True)
+def _rms_norm(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    return "RMSNormGradient(G0,I0,I1,O1)->(D0,D1,D2)"
+
+
 @maker("AffineChannel")
 def _affine_channel(op: Operator, grads: Sequence[Gradient | None]) -> str:
     if op.attributes.get("is_learnable", 0):

@@ -31,6 +31,7 @@ lines(
         "LengthsMax": "LengthsMaxWithMainInputAndForwardOutputGradient(O0,G0,I1,I0)->(D0)",
         "SparseLengthsSum": "SparseLengthsIndicesInGradientSumGradient(G0,I2,I1)->(V0); S0=(I1,V0)",
         "SparseLengthsMean": "SparseLengthsIndicesInGradientMeanGradient(G0,I2,I1)->(V0); S0=(I1,V0)",
+        "LengthsPad": "LengthsPadGradient(G0,I1)->(D0)",
         "LengthsTile": "LengthsSum(G0,I1)->(D0)",
         "SquareRootDivide": "SquareRootDivide(G0,I1)->(D0)",
     }

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from netgrad.caffe2.makers.registry import ENTRIES
-from netgrad.caffe2.makers.without_gradient import UNREGISTERED
+from netgrad.caffe2.makers.unregistered import UNREGISTERED
 
 _CALL = re.compile(r"(\w+)\(")
 
@@ -29,6 +29,7 @@ _COMPOSED = tuple(
         "UpsampleBilinear",
         "SpatialBN",
         "InstanceNorm",
+        "RMSNorm",
         "LayerNorm",
         "AffineChannel",
         "SoftmaxWithLoss",

@@ -1,7 +1,8 @@
 """Operators without a gradient: where gradients end silently, and where they must not arrive.
 
-Operator types that are in neither list, and have no maker, are unknown to the registry; a gradient that
-reaches one is an error as well.
+Those that came later are in `netgrad.caffe2.makers.later`. Operator types that are in no list, and have no
+maker, are unknown to the registry (`netgrad.caffe2.makers.unregistered`); a gradient that reaches one is an
+error as well.
 """
 
 from __future__ import annotations
@@ -232,105 +233,10 @@ should_not_do_gradient(
     "YellowFin",
 )
 
-# what came later
-should_not_do_gradient(
-    "Adadelta",
-    "Bucketize",
-    "EnsureClipped",
-    "FP16MomentumSGDUpdate",
-    "FP32MomentumSGDUpdate",
-    "GFtrl",
-    "IsNanOrInf",
-    "LengthsSplit",
-    "LearningRateAdaption",
-    "NE",
-    "NumpyTile",
-    "RowWiseCounter",
-    "SmartDecaySparseAdam",
-    "SparseAdadelta",
-    "SparseStorm",
-    "SparseWngrad",
-    "Storm",
-    "WeightScale",
-    "Wngrad",
-)
-
 # with a derivative that the original does not have
 not_implemented(
     "BatchBoxCox",
     "Ceil",
     "Floor",
     "TT",
-)
-
-# unknown to the gradient registry: a gradient that reaches one is an error
-UNREGISTERED = (
-    "ATen",
-    "Assert",
-    "BRGNCHWCToPackedInt8BGRAStylizerDeprocess",
-    "BatchBucketOneHot",
-    "CheckCounterDone",
-    "CopyFromCPUInput",
-    "CopyOnDeviceLike",
-    "CpuUtilizationReport",
-    "CreateMap",
-    "CudaProfileInitialize",
-    "CudaProfileStart",
-    "CudaProfileStop",
-    "EnsureCPUOutput",
-    "ExtendTensor",
-    "FC_Sparse",
-    "FileStoreHandlerCreate",
-    "Find",
-    "GatherByKey",
-    "GatherFused8BitRowwise",
-    "GatherPadding",
-    "GatherRanges",
-    "GetAllBlobNames",
-    "GetProfDagStats",
-    "Glu",
-    "HuffmanTreeHierarchy",
-    "IndexGet",
-    "KeySplit",
-    "KeyValueToMap",
-    "LengthsToRanges",
-    "LengthsToWeights",
-    "MPIAllgather",
-    "MPIAllreduce",
-    "MPIBroadcast",
-    "MPICreateCommonWorld",
-    "MPIReceiveTensor",
-    "MPIReduce",
-    "MPISendTensor",
-    "MapToKeyValue",
-    "MergeDim",
-    "Mod",
-    "NormalizeL1",
-    "NormalizePlanarYUV",
-    "ONNXWhile",
-    "PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
-    "PadEmptySamples",
-    "RedisStoreHandlerCreate",
-    "ReduceTailSum",
-    "SinusoidPositionEncoding",
-    "SortAndShuffle",
-    "StatRegistryCreate",
-    "StatRegistryExport",
-    "StatRegistryUpdate",
-    "StoreAdd",
-    "StoreGet",
-    "StoreSet",
-    "StoreWait",
-    "SumInt",
-    "SumReduceLike",
-    "SumSqrElements",
-    "TimerBegin",
-    "TimerEnd",
-    "TimerGet",
-    "TimerGetAndEnd",
-    "TrimDataset",
-    "VariableLengthSequencePadding",
-    "WeightedMultiSampling",
-    "rnn_internal_accumulate_gradient_input",
-    "rnn_internal_apply_link",
 )

@@ -71,15 +71,41 @@ class Blob:
     """A place for one value.
 
     Attributes:
-        value: None where nothing has been written; a tensor (a value of ONNX Runtime, or an array); an array
-            of Python objects for texts; bytes for one text; or something opaque, such as a queue. Tensors are
-            not changed in place but for those that `tensor` has given out.
+        memory: Memory that other blobs see as well, in the shape of this blob (see `share`); None: its own.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("_value", "memory")
 
     def __init__(self) -> None:
-        self.value: Any = None
+        self._value: Any = None
+        self.memory: Array | None = None
+
+    @property
+    def value(self) -> Any:
+        """What is there.
+
+        None where nothing has been written; a tensor (a value of ONNX Runtime, or an array); an array of
+        Python objects for texts; bytes for one text; or something opaque, such as a queue. Tensors are not
+        changed in place but for those that `tensor` has given out.
+        """
+        return self._value if self.memory is None else np.array(self.memory)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        """Write; a tensor of another shape or element type leaves memory that is shared."""
+        if self.memory is not None:
+            if is_tensor(value) and shape_of(value) == self.memory.shape:
+                array = as_array(value)
+                if array.dtype == self.memory.dtype:
+                    np.copyto(self.memory, array)
+                    return
+            self.memory = None
+        self._value = value
+
+    def share(self, memory: Array) -> None:
+        """Let it hold a view of memory that other blobs have views of: what is written is seen there."""
+        self._value = None
+        self.memory = memory
 
     def feed(self, arg: Any, device_option: Any = None) -> bool:
         """Write an array, a ``TensorProto`` or a text; the device makes no difference."""
@@ -150,6 +176,8 @@ class Tensor:
         Raises:
             RunError: The blob has no tensor yet: call ``reshape``, ``init`` or ``feed`` first.
         """
+        if self._blob.memory is not None:
+            return self._blob.memory
         value = self._blob.value
         if value is None:
             raise RunError("the output has no tensor yet: call reshape, init or feed before data")

@@ -60,7 +60,8 @@ class LoweredPart:
             blob = workspace.find(name)
             if blob is not None and is_tensor(blob.value):
                 values[name] = blob.value
-        if self._shapes_of_values or not all(is_tensor(value) for value in values.values()):
+        odd = not all(is_tensor(value) for value in values.values())
+        if self._shapes_of_values or odd or self._writes_shared(workspace):
             self._run_apart(workspace)
             return
         try:
@@ -80,6 +81,14 @@ class LoweredPart:
             workspace.create_blob(name).value = value
         for name in self._scopes:
             workspace.create_blob(name).value = WorkspaceStack()
+
+    def _writes_shared(self, workspace: Workspace) -> bool:
+        """Whether what one operator writes may be seen under the name of a blob that another one reads."""
+        if len(self.definitions) == 1:
+            return False
+        written = {name for definition in self.definitions for name in definition.output}
+        found = (workspace.find(name) for name in written)
+        return any(blob is not None and blob.memory is not None for blob in found)
 
     def _reader(self, blob: str) -> OperatorDef:
         return next(definition for definition in self.definitions if blob in definition.input)

@@ -31,7 +31,17 @@ def _window(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
     return TensorInfo(data.dtype, (limit, *data.static_shape[1:]))
 
 
-_RUN_IN_PYTHON = {"LastNWindowCollector": _window}
+def _like_first(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
+    """The first output of operators that write a tensor like their first input."""
+    data = values.get(op.input[0])
+    return None if data is None else data.info
+
+
+_RUN_IN_PYTHON = {
+    "BisectPercentile": _like_first,
+    "LastNWindowCollector": _window,
+    "Percentile": _like_first,
+}
 
 
 def inferred(

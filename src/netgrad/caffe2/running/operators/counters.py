@@ -162,7 +162,7 @@ def _check_atomic_bool(call: Call) -> None:
     call.write(0, [_atomic_bool(call).value])
 
 
-@runs("AtomicFetchAdd")
+@runs("AtomicFetchAdd", "AtomicFetchAdd64")
 def _atomic_fetch_add(call: Call) -> None:
     """Add the third input to the second; the outputs are the sum and what was there before."""
     if not isinstance(call.value(0), Mutex):

@@ -170,7 +170,7 @@ def _smart_decay(call: Call) -> None:
     rows.write()
 
 
-@runs("SparseNormalize")
+@runs("SparseNormalize", "Float16SparseNormalize")
 def _sparse_normalize(call: Call) -> None:
     """Rows scaled to a norm, or with ``use_max_norm`` (the default) those whose norm is larger."""
     parameter = call.array(0).copy()
