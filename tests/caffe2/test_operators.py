@@ -23,6 +23,7 @@ from tests.caffe2.operator_cases import Array, Blobs, Case
 from tests.caffe2.optimizer_cases import OPTIMIZERS
 from tests.caffe2.other_cases import OTHERS
 from tests.caffe2.patch_cases import PATCHES
+from tests.caffe2.region_cases import REGIONS
 from tests.caffe2.segment_cases import SEGMENTS
 from tests.caffe2.shaped_cases import SHAPED
 
@@ -38,6 +39,7 @@ CASES = [
     *SHAPED,
     *COMPRESSED,
     *LATER,
+    *REGIONS,
 ]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")

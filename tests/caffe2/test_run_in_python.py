@@ -261,19 +261,23 @@ def test_texts() -> None:
     net.ConstantFill([], "k", shape=[2], value="one", dtype=core.DataType.STRING)
     net.StringPrefix("t", "p", length=2)
     net.StringStartsWith("t", "s", prefix="x")
+    net.StringEquals("t", "e", text="abc")
     net.Gather(["t", "i"], "g")
     net.Copy("t", "copy")
     net.Concat(["t", "k"], ["c", "lengths"], axis=0)
     net.EQ(["t", "copy"], "same")
     workspace.FeedBlob("i", np.array([2, 0], np.int32))
     workspace.RunNetOnce(net)
-    found = {name: list(workspace.FetchBlob(name)) for name in ("t", "p", "g", "c", "s", "same", "lengths")}
+    found = {
+        name: list(workspace.FetchBlob(name)) for name in ("t", "p", "g", "c", "s", "e", "same", "lengths")
+    }
     texts = [b"abc", "b\xe9".encode(), b"xyz"]
     assert found["t"] == texts
     assert found["p"] == [text[:2] for text in texts]
     assert found["g"] == [b"xyz", b"abc"]
     assert found["c"] == [*texts, b"one", b"one"]
     assert found["s"] == [False, False, True]
+    assert found["e"] == [True, False, False]
     assert found["same"] == [True] * 3
     assert found["lengths"] == [3, 2]
 

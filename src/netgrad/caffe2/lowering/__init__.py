@@ -40,5 +40,6 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     shapes,
     sparse_optimizers,
     statistics,
+    turned_regions,
     yellowfin,
 )

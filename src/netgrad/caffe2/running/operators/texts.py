@@ -74,6 +74,12 @@ def _ends_with(call: Call) -> None:
     _each(call, lambda text: text.endswith(suffix), np.bool_)
 
 
+@runs("StringEquals")
+def _equals(call: Call) -> None:
+    wanted = call.argument("text", b"")
+    _each(call, lambda text: text == wanted, np.bool_)
+
+
 @runs("StringJoin")
 def _join(call: Call) -> None:
     """Each row as a text: its elements, each with the delimiter behind it; along axis 1 each column."""
