@@ -17,9 +17,7 @@ def _parts(call: Call, values: Array, lengths: Sequence[int], total: int) -> lis
     if values.ndim != 2 or values.shape[1] != len(lengths):
         raise call.error(f"there are {len(lengths)} distributions for values of shape {list(values.shape)}")
     if sum(lengths) != total or min(lengths, default=1) < 1:
-        raise call.error(
-            f"the lengths {list(lengths)} of distributions don't make up the {total} pairs"
-        )
+        raise call.error(f"the lengths {list(lengths)} of distributions don't make up the {total} pairs")
     ends = np.cumsum([0, *lengths])
     return [slice(start, end) for start, end in pairwise(ends.tolist())]
 
