@@ -58,6 +58,8 @@ def _device(form: dict[str, Any]) -> DeviceOption:
     option = DeviceOption()
     option.SetInParent()
     for field, value in form.items():
+        if field == "device_type" and value == "CPU":
+            continue  # the form doesn't tell whether it was set
         if field == "device_type":
             option.device_type = _DEVICE_TYPES[value]
         elif field == "extra_info":

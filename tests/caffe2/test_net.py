@@ -234,3 +234,54 @@ def test_texts_and_blobs_that_are_printed(capsys: pytest.CaptureFixture[str]) ->
     first, second = capsys.readouterr().out.strip().split("\n")
     assert first.endswith(": the number:")
     assert second.endswith(": 7")
+
+
+def test_a_part_of_a_net_gets_the_ends_that_its_operators_have(net: core.Net) -> None:
+    first, second = net.AddExternalInput("first", "second")
+    joined, sizes = net.Concat([first, second], ["joined", "sizes"], axis=0)
+    total = net.Sum([joined, "third"], "total")
+    net.Sum([total, net.Copy(sizes, "copied")], "end")
+    front = net.Clone("front", op_id_mask=[0, 1], update_external_list=True).Proto()
+    assert list(front.external_input) == ["first", "second", "third"]
+    assert list(front.external_output) == ["sizes", "total"]
+    back = net.Clone("back", op_id_mask=[2, 3], update_external_list=True).Proto()
+    assert list(back.external_input) == ["sizes", "total"]
+    assert list(back.external_output) == ["end"]
+
+
+def test_a_net_may_take_a_message_over() -> None:
+    message = NetDef(name="taken", external_input=["x"])
+    copied, taken = core.Net(message), core.Net(message, inplace=True)
+    assert taken.Proto() is message
+    taken.Relu("x", "y")
+    assert [op.type for op in message.op] == ["Relu"]
+    assert not copied.Proto().op
+
+
+def test_step_nets_go_to_the_device_of_their_net(net: core.Net) -> None:
+    step = core.Net("step")
+    step.Relu("x", "h")
+    net.RecurrentNetwork(["x"], ["h"], step_net=step.Proto())
+    net.RunAllOnGPU(gpu_id=3, use_cudnn=True)
+    inner = net.Proto().op[0].arg[0].n
+    for each in (net.Proto(), inner):
+        assert (each.device_option.device_type, each.device_option.device_id) == (CUDA, 3)
+    assert inner.op[0].engine == "CUDNN"
+
+
+def test_additions_of_gradients_may_leave_out_the_notes_of_their_device() -> None:
+    for notes, kept in [
+        (["shard:1"], ["shard:1", "is_auto_gen_sum_ops:1"]),
+        (None, ["is_auto_gen_sum_ops:1"]),
+    ]:
+        notes = notes or ["shard:1", f"{core.IR.ONLY_KEEP_IS_AUTO_GEN_SUM_OPS_TAG}:1"]
+        device = core.DeviceOption(CUDA, 2, extra_info=notes)
+        operators = [
+            core.CreateOperator("Relu", "x", "a", device_option=device),
+            core.CreateOperator("Tanh", "x", "b", device_option=device),
+            core.CreateOperator("Mul", ["a", "b"], "y", device_option=device),
+        ]
+        written, _ = core.GradientRegistry.GetBackwardPass(operators, {"y": "y_grad"})
+        option = written[-1].device_option
+        assert (written[-1].type, option.device_type, option.device_id) == ("Sum", CUDA, 2)
+        assert list(option.extra_info) == kept

@@ -32,7 +32,6 @@ DIFFERENT = {
     "two_character_name_inside": "W17: refused",
     "split_one_unused": "W22: a piece without a gradient is left out, so that the shape is wrong",
     "softmax_with_loss_both": "the gradient of the probabilities is ignored, so that it is lost",
-    "stop_gradient_inplace": "W24: the gradient of the last version is hidden",
     "sparse_plus_dense": "W19: refused",
     "ys_gradient_slice_to_dense_op": "W19: refused",
     "ys_gradient_slice_and_uses": "W3: a given slice is lost",

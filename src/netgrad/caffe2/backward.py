@@ -21,7 +21,8 @@ from netgrad.core import (
     backward_pass,
 )
 
-_ADDITION = "is_auto_gen_sum_ops:1"
+ADDITION = "is_auto_gen_sum_ops"
+ONLY_ADDITION = "only_keep_is_auto_gen_sum_ops_tag"
 
 
 class Words(ClassicVocabulary):
@@ -43,10 +44,16 @@ class Words(ClassicVocabulary):
 
 
 def _marked(device: Device | None) -> Device:
-    """The device of an addition, with the note that the backward pass wrote it."""
-    option = DeviceOption(device_type=0) if device is None else device.option()
-    if _ADDITION not in option.extra_info:
-        option.extra_info.append(_ADDITION)
+    """The device of an addition, with the note that the backward pass wrote it.
+
+    A device that says so keeps its other notes to itself.
+    """
+    option = DeviceOption() if device is None else device.option()
+    mark = f"{ADDITION}:1"
+    if f"{ONLY_ADDITION}:1" in option.extra_info:
+        del option.extra_info[:]
+    if mark not in option.extra_info:
+        option.extra_info.append(mark)
     return Device.of(option)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from netgrad.caffe2.makers.in_place import forbidden
 from netgrad.caffe2.makers.notation import Line, Maker, Refusal, reached_inputs, uses_gradient, written
+from netgrad.caffe2.schemas import schema_problem
 from netgrad.core import Gradient, InvalidArgumentError, Operator
 from netgrad.core.registry import RuleResult, with_occurrences
 
@@ -171,6 +172,9 @@ class Makers:
         """
         if ENTRIES[op.type].silent:
             return [], [None] * len(op.inputs)
+        problem = schema_problem(op.type, op.inputs, op.outputs)
+        if problem is not None:
+            raise Refusal(f"Operator def did not pass schema checking: {problem}")
         nets = ENTRIES[op.type].nets
         if nets is not None:
             return nets(op, grads, self)

@@ -15,6 +15,7 @@ from netgrad.caffe2.running.observers import Observer
 from netgrad.caffe2.running.parts import Part, partition
 from netgrad.caffe2.running.statistics import everywhere
 from netgrad.caffe2.running.turns import check_stopped, turn
+from netgrad.caffe2.schemas import schema_problem
 
 if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
@@ -134,6 +135,9 @@ def _check_declared(net: NetDef) -> None:
 def _check_operator(op: OperatorDef, workspace: Workspace) -> None:
     if not is_operator(op.type):
         raise RunError(f"Cannot create operator of type '{op.type}': it is unknown{near_types(op.type)}")
+    problem = schema_problem(op.type, op.input, op.output)
+    if problem is not None:
+        raise RunError(f"Operator def did not pass schema checking: {problem} ({to_operator(op)})")
     for blob in op.input:
         if not workspace.has_blob(blob):
             raise UnknownBlobError(

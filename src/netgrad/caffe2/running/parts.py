@@ -18,7 +18,7 @@ from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import Runner, runner_of, text_runner_of
 from netgrad.caffe2.running.stack import WorkspaceStack
-from netgrad.core import NetgradError
+from netgrad.core import NetgradError, RuntimeFailureError
 
 if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
@@ -75,6 +75,8 @@ class LoweredPart:
             self._shapes_of_values = True
             self._run_apart(workspace)
             return
+        except RuntimeFailureError as error:
+            raise RunError(f"enforce fail: {error}") from error  # the original's word, which scripts look for
         except NetgradError as error:
             raise RunError(str(error)) from error
         for name, value in results.items():

@@ -31,16 +31,27 @@ def cloned(
         remap_proto(op, renames)
         if op.type in inside:
             inside[op.type](op, renames)
-    inputs = [renames.get(blob, blob) for blob in net.external_input]
-    outputs = [renames.get(blob, blob) for blob in net.external_output]
     if update_external_list:
-        read = {blob for op in copy.op for blob in op.input}
-        written = {blob for op in copy.op for blob in op.output}
-        inputs = [blob for blob in inputs if blob in read]
-        outputs = [blob for blob in outputs if blob in written]
-    copy.external_input[:] = inputs
-    copy.external_output[:] = outputs
+        copy.external_input[:], copy.external_output[:] = _ends(copy)
+    else:
+        copy.external_input[:] = [renames.get(blob, blob) for blob in net.external_input]
+        copy.external_output[:] = [renames.get(blob, blob) for blob in net.external_output]
     return copy
+
+
+def _ends(net: NetDef) -> tuple[list[str], list[str]]:
+    """What the operators read before one of them has written it, and what they write and none reads then."""
+    inputs: dict[str, None] = {}
+    unread: dict[str, bool] = {}
+    for op in net.op:
+        for blob in op.input:
+            if blob in unread:
+                unread[blob] = False
+            else:
+                inputs[blob] = None
+        for blob in op.output:
+            unread.setdefault(blob, True)
+    return list(inputs), [blob for blob, is_unread in unread.items() if is_unread]
 
 
 def part_of(

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from netgrad.caffe2.backward import differentiate
+from netgrad.caffe2.backward import ADDITION, ONLY_ADDITION, differentiate
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_definition, to_operator
 from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import Makers
 from netgrad.core import (
     AccumulationError,
+    BackwardPass,
     Gradient,
     InvalidModelError,
     NetgradError,
@@ -197,6 +198,9 @@ class GradientRegistry:
 class IR:
     """A list of forward operators, to be differentiated."""
 
+    IS_AUTO_GEN_SUM_OPS_TAG = ADDITION
+    ONLY_KEEP_IS_AUTO_GEN_SUM_OPS_TAG = ONLY_ADDITION
+
     def __init__(self, operators: Sequence[OperatorDef]) -> None:
         self._operators = list(operators)
 
@@ -221,7 +225,29 @@ class IR:
             raise RuntimeError(str(error)) from error
         except NetgradError as error:
             raise MakerFailure(str(error)) from error
-        return written, {blob: _from_core(gradient) for blob, gradient in result.gradients.items()}
+        stopped = _stopped(result) - targets.keys()
+        return written, {
+            blob: _from_core(gradient) for blob, gradient in result.gradients.items() if blob not in stopped
+        }
+
+
+def _stopped(result: BackwardPass) -> set[str]:
+    """Blobs whose gradient ends at an operator that works in place on them, such as ``StopGradient``.
+
+    A script trains what a blob is fed with, and that has no gradient then.
+    """
+    shown = {blob: version for blob, version in result.versions.items() if version}
+    stopped = set()
+    version: dict[str, int] = {}
+    for op in result.forward if shown else ():
+        for blob in shown.keys() & set(op.inputs):
+            version.setdefault(blob, 0)
+        for blob in shown.keys() & set(op.outputs):
+            version[blob] = version.get(blob, -1) + 1
+            in_place = blob in op.inputs and version[blob] == shown[blob]
+            if in_place and result.gradient_of(blob, version[blob] - 1) is None:
+                stopped.add(blob)
+    return stopped
 
 
 def GetIndexFromGradientList(g_list: Sequence[Any], name: str) -> int | None:

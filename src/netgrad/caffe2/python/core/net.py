@@ -32,16 +32,19 @@ class Net(NetOperators, NetEdits, NetSettings, NetRecords):
     external input by itself.
     """
 
-    def __init__(self, name_or_proto: str | NetDef | None) -> None:
-        """Start an empty net of this name, or copy a message.
+    def __init__(self, name_or_proto: str | NetDef | None, inplace: bool = False) -> None:
+        """Start an empty net of this name, or copy a message; with ``inplace`` the message is the net's own.
 
         The name is made unique in the process, and gets that of the active net builder in front.
         """
         self._net = NetDef()
         if isinstance(name_or_proto, NetDef):
-            self._net.CopyFrom(name_or_proto)
-            self._net.name = unique_net_name(name_or_proto.name)
             self._next_blob = next_blob_number(name_or_proto)
+            if inplace:
+                self._net = name_or_proto
+            else:
+                self._net.CopyFrom(name_or_proto)
+            self._net.name = unique_net_name(self._net.name)
         else:
             self._net.name = unique_net_name(name_or_proto)
             self._next_blob = 0
@@ -274,7 +277,8 @@ class Net(NetOperators, NetEdits, NetSettings, NetRecords):
             op_id_mask: Indices of the operators that it has; None for all.
             remap_funcs: How operators of some types are renamed inside.
             keep_schema: Whether the records of inputs and outputs go with it.
-            update_external_list: Whether external inputs and outputs that no operator of the copy uses go.
+            update_external_list: Whether the external inputs and outputs are made anew from the operators of
+                the copy: what they read before one of them has written it, and what none of them reads.
         """
         clone = Net(cloned(self._net, name, blob_remap, op_id_mask, remap_funcs, update_external_list))
         clone._attributes = self._attributes

@@ -15,11 +15,16 @@ class NetSettings:
     """The part of a net that has to do with all of its operators: devices, seeds, observers, notes."""
 
     def RunAllOnGPU(self: Any, gpu_id: int = 0, use_cudnn: bool = False) -> None:
-        """Set the net's device; with ``use_cudnn`` also the engine of each operator that it has."""
-        self._net.device_option.CopyFrom(DeviceOption(device_type=CUDA, device_id=gpu_id))
-        if use_cudnn:
-            for op in self._net.op:
-                op.engine = "CUDNN"
+        """Set the net's device, and that of its step nets; with ``use_cudnn`` also the operators' engine."""
+        nets = [self._net]
+        while nets:
+            net = nets.pop()
+            net.device_option.CopyFrom(DeviceOption(device_type=CUDA, device_id=gpu_id))
+            for op in net.op:
+                if use_cudnn:
+                    op.engine = "CUDNN"
+                if op.type == "RecurrentNetwork":
+                    nets.extend(argument.n for argument in op.arg if argument.name == "step_net")
 
     def RunAllOnMKL(self: Any) -> None:
         """Set the net's device."""
