@@ -135,7 +135,7 @@ def _check_declared(net: NetDef) -> None:
 def _check_operator(op: OperatorDef, workspace: Workspace) -> None:
     if not is_operator(op.type):
         raise RunError(f"Cannot create operator of type '{op.type}': it is unknown{near_types(op.type)}")
-    problem = schema_problem(op.type, op.input, op.output)
+    problem = schema_problem(op.type, op.input)
     if problem is not None:
         raise RunError(f"Operator def did not pass schema checking: {problem} ({to_operator(op)})")
     for blob in op.input:
