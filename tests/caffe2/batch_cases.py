@@ -17,7 +17,14 @@ def _over_both(g: Blobs) -> dict[str, Array]:
     mean, var = both.mean((0, 2, 3)), both.var((0, 2, 3))
     normalized = (both - mean[:, None, None]) / np.sqrt(var + 1e-5)[:, None, None]
     y = normalized * g["s"][:, None, None] + g["b"][:, None, None]
-    return {"y": y[:3], "yz": y[3:], "sm": mean, "si": 1 / np.sqrt(var + 1e-5), "mean": mean, "var": var}
+    return {
+        "y": y[:3],
+        "yz": y[3:],
+        "sm": mean,
+        "si": 1 / np.sqrt(var + 1e-5),
+        "mean": mean,
+        "var": both.var((0, 2, 3), ddof=1),
+    }
 
 
 def _values(g: Blobs) -> dict[str, Array]:

@@ -416,7 +416,7 @@ def batch_norm(g: Blobs, axes: tuple[int, ...]) -> dict[str, Array]:
     return {
         "y": normalized * g["s"].reshape(shape) + g["b"].reshape(shape),
         "m": 0.8 * g["m"] + 0.2 * mean,
-        "v": 0.8 * g["v"] + 0.2 * var,
+        "v": 0.8 * g["v"] + 0.2 * g["x"].var(axes, ddof=1),
         "sm": mean,
         "si": 1 / np.sqrt(var + 1e-5),
     }

@@ -29,12 +29,12 @@ ENCODED = [
     fixed(
         "OneHot(i,n)->(y)",
         {"i": np.array([2, 0], np.int64), "n": np.array([3], np.int64)},
-        y=[[False, False, True], [True, False, False]],
+        y=[[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
     ),
     fixed(
         "SegmentOneHot(l,i,n)->(y)",
         {"l": np.array([2, 0, 1], np.int32), "i": np.array([2, 0, 1]), "n": np.array([3], np.int64)},
-        y=[[True, False, True], [False, False, False], [False, True, False]],
+        y=[[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
     ),
     fixed(
         "BatchOneHot(x,l,v)->(y)",

@@ -15,16 +15,19 @@ from netgrad.onnx.builder import Builder, Value
 def _spatial_bn(
     c: Context, x: Value, scale: Value, bias: Value, mean: Value, var: Value, *sums: Value
 ) -> Sequence[Value]:
-    """In training with the moments of this batch, or of several by their sums and sums of squares."""
+    """In training with the moments of this batch, or of several by their sums and sums of squares.
+
+    The running variance takes the unbiased variance, of one number 0.
+    """
     b, epsilon = c.b, c.argument("epsilon", 1e-5)
     axes = channel_axes(c, x)[1]
     if c.argument("is_test", False):
         normal = (x - spread(c, b, mean, x)) / b.op("Sqrt", spread(c, b, var, x) + epsilon)
         return [normal * spread(c, b, scale, x) + spread(c, b, bias, x)]
+    count = number_per_channel(c, x) * float(_batches(c))
     if _batches(c) > 1:
         if len(sums) != 2:
             raise c.refused("over several batches it reads their sums and sums of squares as inputs 5 and 6")
-        count = number_per_channel(c, x) * float(_batches(c))
         batch_mean, square_mean = (spread(c, b, value / count, x) for value in sums)
         batch_var = square_mean - batch_mean * batch_mean
     else:
@@ -33,10 +36,11 @@ def _spatial_bn(
     y = (x - batch_mean) * inverse * spread(c, b, scale, x) + spread(c, b, bias, x)
     flat_mean, flat_var, saved = (b.squeeze(value, axes) for value in (batch_mean, batch_var, inverse))
     momentum = c.argument("momentum", 0.9)
+    unbiased = flat_var * (count / b.op("Max", count - 1.0, b.scalar(1.0, count)))
     return [
         y,
         mean * momentum + flat_mean * (1.0 - momentum),
-        var * momentum + flat_var * (1.0 - momentum),
+        var * momentum + unbiased * (1.0 - momentum),
         flat_mean,
         saved,
     ]

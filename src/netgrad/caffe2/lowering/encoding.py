@@ -24,12 +24,12 @@ def _hits(b: Builder, indices: Value, size: Value) -> Value:
 
 @lowers("SegmentOneHot")
 def _segment_one_hot(c: Context, lengths: Value, indices: Value, size: Value) -> Value:
-    """Truth values of shape (segments, classes): whether a class is among the indices of a segment."""
+    """Numbers of shape (segments, classes): 1 where a class is among the indices of a segment."""
     b = c.b
     ids = segment_ids(b, lengths, length(b, indices, 0))
     hits = b.cast(_hits(b, indices, size), ir.DataType.INT64)
     shape = b.concat([length(b, lengths, 0), b.reshape(whole(b, size), [1])], 0)
-    return scatter_along(b, hits, 0, ids, shape) > 0
+    return b.cast(scatter_along(b, hits, 0, ids, shape) > 0, ir.DataType.FLOAT)
 
 
 @lowers("BatchOneHot")
@@ -59,7 +59,8 @@ def _find(c: Context, index: Value, query: Value) -> Value:
     hits = b.unsqueeze(query, [c.rank(query)]).equals(b.reshape(index, [-1]))
     places = b.where(hits, count_up(b, b.reshape(b.size_along(index, range(c.rank(index))), [1])), -1)
     last = b.op("ReduceMax", places, b.ints([c.rank(query)]), keepdims=0)
-    return b.cast(b.where(last >= 0, last, c.argument("missing_value", -1)), ir.DataType.INT32)
+    assert index.dtype is not None, "the element type of every blob is known"
+    return b.cast(b.where(last >= 0, last, c.argument("missing_value", -1)), index.dtype)
 
 
 @lowers("MultiClassAccuracy")

@@ -46,9 +46,10 @@ def _clip_tensor_by_scaling(c: Context, x: Value, size: Value, further: Value | 
 
 @lowers("OneHot")
 def _one_hot(c: Context, indices: Value, size: Value) -> Value:
-    """A row per index, true at its place."""
+    """A row per index, 1 at its place."""
     places = c.b.op("Range", c.b.constant(np.int64(0)), _whole(c, size), c.b.constant(np.int64(1)))
-    return c.b.unsqueeze(c.b.cast(indices, ir.DataType.INT64), [1]).equals(c.b.unsqueeze(places, [0]))
+    hits = c.b.unsqueeze(c.b.cast(indices, ir.DataType.INT64), [1]).equals(c.b.unsqueeze(places, [0]))
+    return c.b.cast(hits, ir.DataType.FLOAT)
 
 
 def _whole(c: Context, x: Value) -> Value:
