@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.makers.notation import Line, Refusal
 from netgrad.caffe2.makers.registry import lines, maker
 from netgrad.core import Gradient, Operator
@@ -97,20 +97,25 @@ def _pow(op: Operator, grads: Sequence[Gradient | None]) -> Line:
 def _pow_of_two(op: Operator) -> Line:
     if op.outputs[0] in op.inputs:
         raise Refusal("Pow with two inputs has no gradient if it works in place")
+    defaults = {"axis": -1, "axis_str": "", "order": "NCHW"}
+    axes = {name: op.attributes.get(name, default) for name, default in defaults.items()}
     broadcast = bool(op.attributes.get("broadcast", 0))
-    text = (
-        "ConstantFill(I1)->(D1){value=1.0}; Sub(I1,D1)->(D1); Pow(I0,D1)->(D0); Mul(D0,G0)->(D0); "
-        'Mul(D0,I1)->(D0); Log(I0)->(D1"_autogen_pre_red"); '
-        'Mul(D1"_autogen_pre_red",O0)->(D1"_autogen_pre_red"); '
+    wide, reduced = ({"broadcast": 1, **axes}, axes) if broadcast else ({}, {})
+    product = 'D1"_autogen_pre_red"'
+    reduction = f"({product},G0)->({product}); SumReduceLike({product},I1)->(D1){_braced(reduced)}"
+    return Line(
+        f"ConstantFill(I1)->(D1){{value=1.0}}; Sub(I1,D1)->(D1); Pow(I0,D1)->(D0){_braced(wide)}; "
+        f"Mul(D0,G0)->(D0); Mul(D0,I1)->(D0){_braced(wide)}; Log(I0)->({product}); "
+        f"Mul({product},O0)->({product}); Mul{reduction if broadcast else f'({product},G0)->(D1)'}",
+        copies_arguments=False,
     )
-    text += (
-        'Mul(D1"_autogen_pre_red",G0)->(D1"_autogen_pre_red"); SumReduceLike(D1"_autogen_pre_red",I1)->(D1)'
-        if broadcast
-        else 'Mul(D1"_autogen_pre_red",G0)->(D1)'
-    )
-    names = ("broadcast", "axis", "axis_str", "order") if broadcast else ()
-    arguments = [make_argument(name, op.attributes[name]) for name in names if name in op.attributes]
-    return Line(text, copies_arguments=False, arguments=tuple(arguments))
+
+
+def _braced(arguments: Mapping[str, Any]) -> str:
+    """Arguments in the notation of makers."""
+    texts = {name: f'"{value}"' if isinstance(value, str) else value for name, value in arguments.items()}
+    pairs = [f"{name}={value}" for name, value in texts.items()]
+    return "{" + ",".join(pairs) + "}" if pairs else ""
 
 
 @maker("WeightedSum")
