@@ -275,6 +275,37 @@ def test_a_layer_with_sparse_weights(model: ModelHelper) -> None:
     np.testing.assert_allclose(workspace.FetchBlob("y"), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "engine"),
+    [
+        ({}, "CUDNN"),
+        ({"use_cudnn": False}, ""),
+        ({"use_cudnn": False, "engine": "DEPTHWISE_3x3"}, "DEPTHWISE_3x3"),
+        ({"engine": "CUDNN"}, "CUDNN"),
+        ({"engine": ""}, None),
+        ({"use_cudnn": False, "engine": "CUDNN"}, None),
+    ],
+)
+def test_engines_of_convolutions_agree_with_use_cudnn(
+    model: ModelHelper, arguments: dict[str, Any], engine: str | None
+) -> None:
+    if engine is None:
+        with pytest.raises(ValueError, match="use_cudnn="):
+            brew.conv(model, "x", "y", 1, 1, 3, **arguments)
+    else:
+        brew.conv(model, "x", "y", 1, 1, 3, **arguments)
+        assert model.net.Proto().op[-1].engine == engine
+
+
+def test_inputs_of_a_convolution_are_changed(model: ModelHelper) -> None:
+    def transform(given: Any, name: str, inputs: list[Any]) -> None:
+        inputs[0] = given.net.Relu(inputs[0], f"{name}_input")
+
+    brew.conv(model, "x", "y", 1, 1, 3, transform_inputs=transform)
+    assert [op.type for op in model.net.Proto().op] == ["Relu", "Conv"]
+    assert model.net.Proto().op[-1].input[0] == "y_input"
+
+
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 def test_groups_as_convolutions_of_parts(order: str) -> None:
     model = ModelHelper("m", arg_scope={"order": order})

@@ -171,6 +171,26 @@ def test_simple_checks(op: OperatorDef, inputs: list[Any], at: int, outputs: lis
     assert workspace.Blobs() == ["mine"]
 
 
+@pytest.mark.parametrize("type_", ["AffineChannel", "Elu", "Rsqrt", "Reciprocal", "Cbrt"])
+def test_operators_in_place(type_: str) -> None:
+    inputs = [np.abs(_normal(2, 3)) + 0.5, *([_normal(3), _normal(3)] if type_ == "AffineChannel" else [])]
+    op = core.CreateOperator(type_, ["x", "s", "b"][: len(inputs)], ["x"])
+    assert gradient_checker.GradientChecker(1e-2, 1e-2).CheckSimple(op, inputs, 0, [0])[0]
+
+
+def test_a_reference_of_an_operator_in_place() -> None:
+    case = TestAssertions()
+    op = core.CreateOperator("Exp", ["x"], ["x"])
+    case.assertReferenceChecks(
+        hu.cpu_do,
+        op,
+        [_normal(4)],
+        lambda x: (np.exp(x),),
+        output_to_grad="x",
+        grad_reference=lambda dy, outputs, inputs: (dy * outputs[0],),
+    )
+
+
 def test_an_input_without_gradient() -> None:
     op = core.CreateOperator("Gather", ["w", "i"], ["y"])
     with pytest.raises(ValueError, match="has no gradient"):

@@ -52,6 +52,28 @@ def test_a_script_runs_unmodified(tmp_path: Path) -> None:
     assert second == "netgrad does not have caffe2.python.no_such_module.Something"
 
 
+OWN_PACKAGE = """
+import sys, types
+package = types.ModuleType("caffe2.python.own")
+package.__path__ = [sys.argv[1]]
+sys.modules["caffe2.python.own"] = package
+from caffe2.python.own.helpers import seven
+assert seven() == 7
+try:
+    import caffe2.python.own.others
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_a_package_that_a_script_adds_has_its_modules(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(OWN_PACKAGE)
+    (tmp_path / "helpers.py").write_text("def seven():\n    return 7\n")
+    done = _run(str(tmp_path / "script.py"), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "No module named 'caffe2.python.own.others'"
+
+
 MODULES = """
 import sys
 import caffe2.python.predictor.predictor_exporter

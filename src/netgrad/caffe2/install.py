@@ -75,6 +75,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "caffe2" and not fullname.startswith("caffe2."):
             return None
+        package = sys.modules.get(fullname.rpartition(".")[0])
+        if package is not None and not package.__name__.startswith("netgrad.") and path:
+            # A package that somebody else has made, with modules of its own.
+            return importlib.machinery.PathFinder.find_spec(fullname, path, target)
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:

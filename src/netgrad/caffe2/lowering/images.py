@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import joined, lengths
+from netgrad.onnx.rules.placing import joined, length, lengths
 
 # ---- resizing ----------------------------------------------------------------------------------------
 
@@ -106,26 +105,27 @@ def _upsample_gradient(c: Context, dy: Value, x: Value, *scales: Value) -> list[
 # ---- channels ----------------------------------------------------------------------------------------
 
 
-def _channels_mixed(b: Builder, x: Value, rows: Sequence[int]) -> Value:
-    """Channels, behind the batch, as a matrix of ``rows`` (-1: the rest), transposed."""
-    assert x.rank is not None, "the rank of every blob is known"
-    behind = [lengths(b, x, 2, x.rank)] if x.rank > 2 else []
-    shape = joined(b, [lengths(b, x, 0, 1), b.ints(rows), *behind])
-    matrix = b.op("Reshape", x, shape)
-    return b.reshape_like(b.transpose(matrix, [0, 2, 1, *range(3, x.rank + 1)]), x)
-
-
-def _shuffled(c: Context, dims: list[int], x: Value) -> Value:
-    nhwc = is_nhwc(c)
-    return channels_back(c.b, _channels_mixed(c.b, channels_first(c.b, x, nhwc), dims), nhwc)
+def _shuffled(c: Context, x: Value, *, back: bool) -> Value:
+    """The channels, as a matrix with a row for each group, transposed; or ``back``."""
+    b, group, nhwc = c.b, c.b.ints([c.argument("group", 1)]), is_nhwc(c)
+    image = channels_first(b, x, nhwc)
+    assert image.rank is not None, "the rank of every blob is known"
+    behind = [lengths(b, image, 2, image.rank)] if image.rank > 2 else []
+    width = (
+        length(b, image, 1) / group
+    )  # written out, as no dim can be left open where the batch may be empty
+    rows = [width, group] if back else [group, width]
+    matrix = b.op("Reshape", image, joined(b, [lengths(b, image, 0, 1), *rows, *behind]), allowzero=1)
+    mixed = b.reshape_like(b.transpose(matrix, [0, 2, 1, *range(3, image.rank + 1)]), image)
+    return channels_back(b, mixed, nhwc)
 
 
 @lowers("ChannelShuffle")
 def _channel_shuffle(c: Context, x: Value) -> Value:
     """Channels of each group side by side become the groups of each channel side by side."""
-    return _shuffled(c, [c.argument("group", 1), -1], x)
+    return _shuffled(c, x, back=False)
 
 
 @lowers("ChannelShuffleGradient")
 def _channel_shuffle_gradient(c: Context, dy: Value) -> Value:
-    return _shuffled(c, [-1, c.argument("group", 1)], dy)
+    return _shuffled(c, dy, back=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _FIRST = frozenset({(0, 0)})
+_ANYWHERE = frozenset({"Python", "PythonDLPack"})
 
 _ALLOWED = {
     **dict.fromkeys(("Add", "Sub", "Mul"), frozenset({(0, 0), (1, 0)})),
@@ -27,6 +28,7 @@ _ALLOWED = {
             *("Sum", "WeightedSum", "Max", "Min", "Mean", "SquareRootDivide", "AffineChannel"),
             *("Dropout", "InstanceNorm", "ExpandDims", "Squeeze", "Reshape", "PrependDim"),
             *("EnsureDense", "NegateGradient", "NanCheck"),
+            *("Cbrt", "HardSigmoid", "Reciprocal", "ReluN", "Rsqrt"),
         ),
         _FIRST,
     ),
@@ -35,6 +37,8 @@ _ALLOWED = {
 
 def forbidden(type_: str, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[int, int] | None:
     """The first pair of positions of an input and an output that may not share their name, or None."""
+    if type_ in _ANYWHERE:
+        return None
     allowed = _ALLOWED.get(type_, frozenset())
     for out, name in enumerate(outputs):
         places = [at for at, blob in enumerate(inputs) if blob == name and name]

@@ -18,14 +18,27 @@ def getGradientForOp(op: OperatorDef) -> tuple[Any, Any]:
     return core.GradientRegistry.GetGradientForOp(op, [f"{name}_grad" for name in op.output])
 
 
+def gradients_of(op: OperatorDef, given: Mapping[str, str]) -> tuple[Any, list[Any]]:
+    """The gradient operators, and the gradient of each input.
+
+    Args:
+        op: The operator; it may write an output over an input.
+        given: The gradients of outputs that there are.
+    """
+    if set(op.input).isdisjoint(op.output):
+        operators, gradients = core.GradientRegistry.GetBackwardPass([op], dict(given))
+        return operators, [gradients.get(name) for name in op.input]
+    # The map of a backward pass has one gradient for a blob, and here the output has it.
+    operators, by_input = core.GradientRegistry.GetGradientForOp(op, [given.get(name) for name in op.output])
+    return operators, list(by_input)
+
+
 def _gradients_of(op: OperatorDef, outputs_with_grads: Sequence[int]) -> tuple[Any, Any]:
     """The same with gradients only for the outputs that count, if that can be done."""
-    given = {op.output[at]: f"{op.output[at]}_grad" for at in outputs_with_grads}
     try:
-        operators, gradients = core.GradientRegistry.GetBackwardPass([op], given)
+        return gradients_of(op, {op.output[at]: f"{op.output[at]}_grad" for at in outputs_with_grads})
     except Exception:  # a maker in Python may want all
         return getGradientForOp(op)
-    return operators, [gradients.get(name) for name in op.input]
 
 
 class GradientChecker:

@@ -22,7 +22,7 @@ except ImportError as error:
 from netgrad.caffe2.caffe2_pb2 import CPU, CUDA, HIP, DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.python import core, workspace
 from netgrad.caffe2.python.device_checker import DeviceChecker
-from netgrad.caffe2.python.gradient_checker import GradientChecker, _check_inferred
+from netgrad.caffe2.python.gradient_checker import GradientChecker, _check_inferred, gradients_of
 from netgrad.caffe2.python.test_util import TestCase
 
 # As in the original, importing this module settles how many inputs are drawn, and that they are the same each
@@ -90,12 +90,8 @@ def floats(*args: Any, **kwargs: Any) -> Any:
     """Numbers of float32 unless ``width`` says otherwise; their bounds are rounded to it."""
     if "width" in kwargs:
         return st.floats(*args, **kwargs)
-    bounds = {
-        "min_value": None,
-        "max_value": None,
-        **dict(zip(("min_value", "max_value"), args, strict=False)),
-    }
-    bounds.update((name, kwargs.pop(name)) for name in tuple(bounds) if name in kwargs)
+    bounds = dict(zip(("min_value", "max_value"), args, strict=False))
+    bounds.update({name: kwargs.pop(name) for name in ("min_value", "max_value") if name in kwargs})
     rounded: dict[str, Any] = {name: None if one is None else to_float32(one) for name, one in bounds.items()}
     return st.floats(**rounded, width=32, **kwargs)
 
@@ -475,14 +471,13 @@ class HypothesisTestCase(TestCase):
     ) -> None:
         """The gradients of the operator that has just run agree with those of a Python function."""
         name = f"{output_to_grad}_grad"
-        operators, gradients = core.GradientRegistry.GetBackwardPass([op], {output_to_grad: name})
+        operators, gradients = gradients_of(op, {output_to_grad: name})
         output = workspace.FetchBlob(output_to_grad)
         expected = grad_reference(output, ref_outputs, inputs)
         workspace.FeedBlob(name, output)
         workspace.RunOperatorsOnce(operators)
         self.assertEqual(len(expected), len(inputs))
-        for blob, wanted in zip(op.input, expected, strict=False):
-            gradient = gradients.get(blob)
+        for blob, wanted, gradient in zip(op.input, expected, gradients, strict=False):
             if gradient is None:
                 self.assertIsNone(wanted, f"{blob} has no gradient")
                 continue

@@ -35,6 +35,7 @@ import math
 import numpy as np
 
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.placing import joined, lengths
 from netgrad.onnx.rules.windows import Windows
 
 _FEW_CHANNELS = 16
@@ -174,9 +175,20 @@ def deep(build: Builder, x: Value, dy: Value, w: Value, windows: Windows, group:
             image = build.transpose(image, [1, 0, *range(2, 3 + rank)])
         image = build.reshape(image, [1, group * batch, channels // group, *sizes])
     else:
-        width = w.dim(1)
         image = build.unsqueeze(x, [1])
-        image = build.reshape(image, [0, group, width if isinstance(width, int) else -1, *[0] * rank])
+        width = w.dim(1)
+        if isinstance(width, int):
+            image = build.reshape(image, [0, group, width, *[0] * rank])
+        else:
+            # All dims are written out, as none can be left open where the batch may be empty; with zeros for
+            # dims that stay, ONNX Runtime would leave the width open again.
+            target = [
+                lengths(build, x, 0, 1),
+                build.ints([group]),
+                lengths(build, w, 1, 2),
+                lengths(build, x, 2, 2 + rank),
+            ]
+            image = build.op("Reshape", image, joined(build, target), allowzero=1)
         image = build.transpose(image, [1, 0, *range(2, 3 + rank)])
         image = build.reshape(image, [1, -1, *[0] * (1 + rank)])
     product = _correlate(build, x, image, kernel, w, windows, group)

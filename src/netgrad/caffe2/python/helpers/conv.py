@@ -36,6 +36,7 @@ def _conv_base(
     use_cudnn: bool = True,
     cudnn_exhaustive_search: bool = False,
     ws_nbytes_limit: int | None = None,
+    transform_inputs: Any = None,
     **kwargs: Any,
 ) -> Any:
     out = str(blob_out) if blob_out is not None else model.net.NextName()
@@ -51,6 +52,9 @@ def _conv_base(
         inputs.append(
             parameter(model, f"{out}_b", [dim_out], bias_init, bias_initializer, ZERO, ParameterTags.BIAS)
         )
+    if transform_inputs is not None:
+        transform_inputs(model, out, inputs)
+    _check_engine(kwargs.get("engine"), use_cudnn, transposed)
     if use_cudnn:
         kwargs["engine"] = "CUDNN"
         kwargs["exhaustive_search"] = cudnn_exhaustive_search
@@ -60,6 +64,13 @@ def _conv_base(
         kwargs["group"] = group
     operator = model.net.ConvTranspose if transposed else model.net.Conv
     return operator(inputs, out, order=order, **_window(kernel), **kwargs)
+
+
+def _check_engine(engine: str | None, use_cudnn: bool, transposed: bool) -> None:
+    """What is asked of a convolution's engine has to agree; a transposed one takes cuDNN in any case."""
+    if engine is not None and not transposed and use_cudnn != (engine == "CUDNN"):
+        wanted = "only the engine CUDNN" if use_cudnn else "any engine but CUDNN"
+        raise ValueError(f"use_cudnn={use_cudnn} takes {wanted}, and engine={engine!r} was given")
 
 
 def conv(
@@ -77,7 +88,10 @@ def conv(
     transform_inputs: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """A convolution; the kernel is a number or a list."""
+    """A convolution; the kernel is a number or a list.
+
+    ``transform_inputs`` gets the model, the output's name and the list of inputs, which it may change.
+    """
     return _conv_base(
         model,
         blob_in,
@@ -90,6 +104,7 @@ def conv(
         WeightInitializer,
         BiasInitializer,
         group=group,
+        transform_inputs=transform_inputs,
         **kwargs,
     )
 
