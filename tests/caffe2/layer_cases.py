@@ -472,6 +472,11 @@ CHOICES = [
         {"x": normal(3, 1), "shape": np.array([2, 1, 4], np.int64)},
         lambda g: {"y": np.broadcast_to(g["x"], (2, 3, 4))},
     ),
+    Case(
+        "Expand(x,shape)->(y)",
+        {"x": normal(2, 3, 1), "shape": np.array([-1, 1, 4], np.int64)},
+        lambda g: {"y": np.broadcast_to(g["x"], (2, 3, 4))},
+    ),
     unary("Expand(x)->(y) {shape=[2,3]}", lambda x: np.broadcast_to(x, (2, 3)), normal(3)),
 ]
 

@@ -162,6 +162,15 @@ SEVERAL = [
     binary("Sum(x,w,x)->(y)", lambda a, b: 2 * a + b, normal(2, 3), normal(2, 3)),
     binary("Pow(x,w)->(y)", np.power, positive(2, 3), normal(2, 3)),
     binary("Pow(x,w)->(y) {broadcast=1}", np.power, positive(2, 3), normal(3)),
+    binary(
+        "Pow(x,w)->(y) {broadcast=1,axis=1}",
+        lambda a, b: a ** b[:, :, None],
+        positive(2, 3, 4, 2),
+        normal(3, 4),
+    ),
+    binary(
+        'Pow(x,w)->(y) {broadcast=1,axis_str="C"}', lambda a, b: a ** b[:, None], positive(2, 3, 2), normal(3)
+    ),
     binary("PRelu(x,w)->(y)", lambda x, w: np.where(x > 0, x, w[0] * x), away(2, 3), positive(1)),
     binary(
         "PRelu(x,w)->(y)",
@@ -596,6 +605,21 @@ SHAPES = [
         "Gather(x,i)->(a); Gather(x,i2)->(c); DotProduct(a,c)->(y)",
         {"x": normal(4, 2), "i": np.array([3, 0], np.int64), "i2": np.array([3, 1], np.int64)},
         lambda g: {"y": (g["x"][g["i"]] * g["x"][g["i2"]]).sum(1)},
+    ),
+    Case(
+        "Gather(x,i)->(y) {axis=-1}",
+        {"x": normal(2, 3, 4), "i": np.array([[3, 0], [0, 1]], np.int32)},
+        lambda g: {"y": g["x"][:, :, g["i"]]},
+    ),
+    Case(
+        "Gather(x,i)->(y) {axis=2,match_outer=1}",
+        {"x": normal(2, 3, 4, 2), "i": np.arange(24).reshape(2, 3, 4)[:, :, [0, 2, 2]] % 4},
+        lambda g: {"y": np.take_along_axis(g["x"], g["i"][..., None], 2)},
+    ),
+    Case(
+        "BatchGather(x,i)->(y) {match_outer=1}",
+        {"x": normal(2, 4), "i": np.array([[3, 0, 0], [1, 3, 2]], np.int32)},
+        lambda g: {"y": np.take_along_axis(g["x"], g["i"], 1)},
     ),
     Case(
         "BatchGather(x,i)->(y)",

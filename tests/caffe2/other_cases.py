@@ -77,6 +77,11 @@ COUNTS = [
         y=[1.0, 1.25, 1.5, 1.75],
     ),
     fixed("DiagonalFill()->(y) {shape=[2,3],value=2.5}", {}, y=[[2.5, 0, 0], [0, 2.5, 0]]),
+    fixed(
+        "DiagonalFill(x)->(y) {value=2}",
+        {"x": normal(2, 2, 2)},
+        y=[[[2, 0], [0, 0]], [[0, 0], [0, 2]]],
+    ),
     fixed("Float16ConstantFill()->(y) {shape=[2],value=0.5}", {}, y=[0.5, 0.5]),
     fixed("IsEmpty(x)->(y)", {"x": normal(2, 0)}, y=True),
     fixed("HasElements(x,w)->(y)", {"x": normal(2, 0), "w": normal(1)}, y=True),

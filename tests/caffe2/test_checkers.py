@@ -150,6 +150,7 @@ def test_which_device_a_program_runs_on() -> None:
     [
         (core.CreateOperator("FC", ["x", "w", "b"], "y"), [_normal(2, 3), _normal(4, 3), _normal(4)], 1, [0]),
         (core.CreateOperator("Relu", ["x"], ["x"]), [np.array([0.5, -0.7], np.float32)], 0, [0]),
+        (core.CreateOperator("Tanh", ["x"], ["x"]), [np.array([0.5, -0.7], np.float32)], 0, [0]),
         (core.CreateOperator("Gather", ["w", "i"], ["y"]), [_normal(3, 2), np.array([2, 0, 2])], 0, [0]),
         (
             core.CreateOperator("SoftmaxWithLoss", ["x", "t"], ["p", "loss"]),

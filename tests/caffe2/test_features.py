@@ -154,3 +154,13 @@ def test_keys_are_needed() -> None:
     op = core.CreateOperator(CASES[0][0], list(CASES[0][2]), ["a", "b", "c"], feature_ids=[1])
     with pytest.raises(RuntimeError, match="there are 1 feature_ids for 2 features"):
         workspace.RunOperatorOnce(op)
+
+
+def test_gradients_that_are_texts_are_empty_where_a_value_was_absent() -> None:
+    workspace.FeedBlob("p", _bool(1, 0, 1))
+    workspace.FeedBlob("q", _bool(0, 1, 1))
+    workspace.FeedBlob("dy", np.array([b"a", b"b", b"c", b"d"], object))
+    op = core.CreateOperator("MergeSingleScalarFeatureTensorsGradient", ["p", "q", "dy"], ["dv", "dw"])
+    workspace.RunOperatorOnce(op)
+    assert workspace.FetchBlob("dv").tolist() == [b"a", b"", b"c"]
+    assert workspace.FetchBlob("dw").tolist() == [b"", b"b", b"d"]

@@ -12,6 +12,7 @@ from netgrad import caffe2
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.registry import LOWERINGS
+from netgrad.core import UnsupportedOperatorError
 from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
@@ -229,6 +230,48 @@ def test_draws(fill: str, low: float, high: float, mean: float, deviation: float
     assert abs(values.mean() - mean) < 5 * deviation / values.size**0.5
     assert abs(values.std() - deviation) < 5 * deviation / values.size**0.5
     assert (drawn["y"] != drawn["z"]).any()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 3), (5, 5), (4, 2)])
+@pytest.mark.parametrize(("fill", "dtype"), [("UniformFill", np.float32), ("UniformIntFill", np.int32)])
+def test_draws_between_bounds_that_are_computed(fill: str, dtype: Any, low: int, high: int) -> None:
+    """Nothing is drawn where the upper bound is the smaller one."""
+    blobs: dict[str, Array] = {
+        "shape": np.array([40, 30], np.int64),
+        "low": np.array(low, dtype),
+        "high": np.array([high], dtype),
+    }
+    drawn = caffe2.run(net(f"{fill}(shape,low,high)->(y) {{input_as_shape=1}}"), blobs)["y"]
+    assert drawn.dtype == dtype
+    assert drawn.shape == (0 if high < low else 40, 30)
+    assert ((drawn >= low) & (drawn <= high)).all()
+    if low < high:
+        assert abs(drawn.mean() - (low + high) / 2) < 0.3
+        assert drawn.max() - drawn.min() > 0.9 * (high - low)
+
+
+@pytest.mark.parametrize(
+    ("fill", "deviation"), [("XavierFill", (1 / 25) ** 0.5), ("MSRAFill", (2 / 50) ** 0.5)]
+)
+def test_the_fan_is_that_of_a_shape_that_is_computed(fill: str, deviation: float) -> None:
+    """There are 25 elements per first dim, and 50 per second dim."""
+    drawn = caffe2.run(
+        net(f"{fill}(shape)->(y) {{input_as_shape=1}}"), {"shape": np.array([50, 25], np.int64)}
+    )["y"]
+    assert drawn.shape == (50, 25)
+    assert abs(drawn.std() - deviation) < 5 * deviation / drawn.size**0.5
+
+
+@pytest.mark.parametrize("fill", ["GaussianFill", "ConstantFill", "XavierFill", "GivenTensorFill"])
+def test_a_fill_whose_shape_is_no_list_is_an_error(fill: str) -> None:
+    values = {"GivenTensorFill": ",values=[1.0,2.0]"}.get(fill, "")
+    with pytest.raises(UnsupportedOperatorError, match="'shape' is a number"):
+        caffe2.run(net(f"{fill}()->(y) {{shape=2{values}}}"), {})
+
+
+def test_a_diagonal_needs_dims_of_one_size() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="one of more dims of one size"):
+        caffe2.run(net("DiagonalFill()->(y) {shape=[2,3,3],value=1.0}"), {})
 
 
 def test_a_seed_repeats_a_draw() -> None:

@@ -204,6 +204,7 @@ def test_eight_bits() -> None:
     (unfused,) = _run("Fused8BitRowwiseQuantizedToFloat", {"f": fused}, 1)
     np.testing.assert_allclose(unfused, rounded, atol=1e-6)
     _check(_run("GatherFused8BitRowwise", {"f": fused, "i": INDICES}, 1), unfused[INDICES])
+    _check(_run("GatherFused8BitRowwise", {"f": fused, "i": INDICES[:0]}, 1), unfused[:0])
     plain = {"i": INDICES, "l": SIZES}
     picked = rounded[INDICES]
     means = _pooled(picked) / [[1], [1], [3]]

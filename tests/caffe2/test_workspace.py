@@ -336,6 +336,10 @@ def test_shapes_and_types() -> None:
     workspace.FeedBlob("w", np.zeros((2, 3), np.float32))
     shapes, _ = workspace.InferShapesAndTypes([net])
     assert shapes == {"x": [4, 3], "w": [2, 3]}
+    net = core.Net("hashes")
+    net.IndexHash("i", "h", modulo=7)
+    shapes, types = workspace.InferShapesAndTypes([net], {"i": [3, 2]}, blob_types={"i": TensorProto.INT32})
+    assert (shapes["h"], types["h"]) == ([3, 2], TensorProto.INT32)
 
 
 def test_benchmarks() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import onnx_ir as ir
 
@@ -26,11 +24,18 @@ _GIVEN = {
 def _shape(c: Context, like: Value | None) -> Value:
     """The shape that a fill has: of the argument, or of a blob, with further dims behind it."""
     if like is None:
-        return c.b.ints([int(dim) for dim in c.numbers("shape")])
+        return c.b.ints(_listed_shape(c))
     is_shape = c.argument("input_as_shape", False)
     shape = c.b.cast(like, ir.DataType.INT64) if is_shape else c.b.shape_of(like)
     extra = [int(dim) for dim in c.numbers("extra_shape")]
     return c.b.concat([shape, c.b.ints(extra)], 0) if extra else shape
+
+
+def _listed_shape(c: Context) -> list[int]:
+    """The shape that the argument lists; as in the original, a number is no list of one dim."""
+    if any(argument.name == "shape" and argument.HasField("i") for argument in c.definition.arg):
+        raise c.refused("the argument 'shape' is a number, and a list is needed")
+    return [int(dim) for dim in c.numbers("shape")]
 
 
 @lowers(*_GIVEN)
@@ -39,7 +44,7 @@ def _given(c: Context, like: Value | None = None) -> Value:
     content = np.asarray(c.numbers("values")).astype(dtype.numpy())
     if like is not None:
         return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
-    return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
+    return c.b.constant(content.reshape(_listed_shape(c)))
 
 
 @lowers("GivenTensorByteStringToUInt8Fill")
@@ -51,7 +56,7 @@ def _given_bytes(c: Context, like: Value | None = None) -> Value:
     content = np.frombuffer(b"".join(texts), np.uint8)
     if like is not None:
         return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
-    return c.b.constant(content.reshape([int(dim) for dim in c.numbers("shape")]))
+    return c.b.constant(content.reshape(_listed_shape(c)))
 
 
 def _value_and_type(c: Context) -> tuple[float, ir.DataType]:
@@ -80,7 +85,12 @@ def _seed(c: Context) -> float | None:
 
 
 @lowers("UniformFill")
-def _uniform(c: Context, like: Value | None = None) -> Value:
+def _uniform(
+    c: Context, like: Value | None = None, low: Value | None = None, high: Value | None = None
+) -> Value:
+    if like is not None and low is not None:
+        first, last, shape = _bounds(c, like, low, high)
+        return first + _drawn_in(c, shape, "RandomUniformLike", low=0.0, high=1.0) * (last - first)
     return _drawn(c, like, "RandomUniformLike", low=c.argument("min", 0.0), high=c.argument("max", 1.0))
 
 
@@ -88,6 +98,16 @@ def _uniform(c: Context, like: Value | None = None) -> Value:
 def _uniform_half(c: Context) -> Value:
     low, high = c.argument("min", 0.0), c.argument("max", 1.0)
     return c.b.cast(_drawn(c, None, "RandomUniformLike", low=low, high=high), ir.DataType.FLOAT16)
+
+
+def _bounds(c: Context, like: Value, low: Value, high: Value | None) -> tuple[Value, Value, Value]:
+    """Bounds that are blobs, and the shape: there is nothing to draw if the upper one is the smaller one."""
+    if high is None or c.has("min") or c.has("max"):
+        raise c.refused("bounds are two inputs behind the shape, or the arguments 'min' and 'max'")
+    first, last = (c.b.reshape(bound, []) for bound in (low, high))
+    shape = _shape(c, like)
+    none = c.b.op("And", c.b.constant(np.arange(c.static(shape, 0)) == 0), last < first)
+    return first, last, c.b.assume_like(c.b.where(none, 0, shape), shape)
 
 
 @lowers("GaussianFill")
@@ -98,26 +118,32 @@ def _gaussian(c: Context, like: Value | None = None) -> Value:
 @lowers("XavierFill")
 def _xavier(c: Context, like: Value | None = None) -> Value:
     """Uniform in ±sqrt(3 / fan), where fan is the number of elements per first dim."""
-    shape = _known_shape(c, like)
-    bound = math.sqrt(3.0 / (math.prod(shape) / shape[0]))
-    return _drawn(c, like, "RandomUniformLike", low=-bound, high=bound)
+    shape = _shape(c, like)
+    drawn = _drawn_in(c, shape, "RandomUniformLike", low=-1.0, high=1.0)
+    return drawn * c.b.op("Sqrt", _one_by_fan(c, shape, 0) * 3.0)
 
 
 @lowers("MSRAFill")
 def _msra(c: Context, like: Value | None = None) -> Value:
     """Normal with the deviation sqrt(2 / fan), where fan is the number of elements per second dim."""
-    shape = _known_shape(c, like)
-    return _drawn(c, like, "RandomNormalLike", mean=0.0, scale=math.sqrt(2.0 / (math.prod(shape) / shape[1])))
+    shape = _shape(c, like)
+    drawn = _drawn_in(c, shape, "RandomNormalLike", mean=0.0, scale=1.0)
+    return drawn * c.b.op("Sqrt", _one_by_fan(c, shape, 1) * 2.0)
 
 
-def _known_shape(c: Context, like: Value | None) -> tuple[int, ...]:
-    if like is None:
-        return tuple(int(dim) for dim in c.numbers("shape"))
-    return c.static_shape(like)
+def _one_by_fan(c: Context, shape: Value, axis: int) -> Value:
+    """The size of one dim by that of the whole; the shape may be computed."""
+    sizes = c.b.cast(shape, ir.DataType.FLOAT)
+    size = c.b.op("Gather", sizes, c.b.constant(np.int64(axis)), axis=0)
+    return size / c.b.op("ReduceProd", sizes, keepdims=0)
 
 
 def _drawn(c: Context, like: Value | None, op_type: str, **range_: float) -> Value:
-    template = c.b.fill(_shape(c, like), 0.0, ir.DataType.FLOAT)
+    return _drawn_in(c, _shape(c, like), op_type, **range_)
+
+
+def _drawn_in(c: Context, shape: Value, op_type: str, **range_: float) -> Value:
+    template = c.b.fill(shape, 0.0, ir.DataType.FLOAT)
     seed = _seed(c)
     attributes = {**range_, "dtype": int(ir.DataType.FLOAT), **({} if seed is None else {"seed": seed})}
     # Two draws are two operators, though they may look alike.
@@ -134,8 +160,16 @@ def _range(c: Context, like: Value | None = None) -> Value:
 
 
 @lowers("UniformIntFill")
-def _uniform_integers(c: Context, like: Value | None = None) -> Value:
-    """Whole numbers from ``min`` to ``max``, both included."""
+def _uniform_integers(
+    c: Context, like: Value | None = None, first: Value | None = None, last: Value | None = None
+) -> Value:
+    """Whole numbers from ``min`` to ``max``, or between two inputs; both are included."""
+    if like is not None and first is not None:
+        first, last, shape = _bounds(c, like, first, last)
+        share = _drawn_in(c, shape, "RandomUniformLike", low=0.0, high=1.0)
+        count = c.b.cast(last - first + 1, ir.DataType.FLOAT)
+        step = c.b.op("Min", c.b.op("Floor", share * count), count - 1.0)
+        return c.b.cast(first, ir.DataType.INT32) + c.b.cast(step, ir.DataType.INT32)
     low, high = c.argument("min", 0), c.argument("max", 1)
     drawn = _drawn(c, like, "RandomUniformLike", low=float(low), high=float(high + 1))
     # float32 may round a draw up to the bound that is not included
@@ -150,10 +184,17 @@ def _constant_half(c: Context) -> Value:
 
 @lowers("DiagonalFill")
 def _diagonal(c: Context, like: Value | None = None) -> Value:
-    """Zeros, with a value on the diagonal of a matrix."""
-    shape = _shape(c, like)
-    if (shape.static_shape or (0,))[0] != 2:
-        raise c.refused("the shape of a matrix is needed")
+    """Zeros, with a value where all indices are the same; more than two dims have one size."""
+    b, shape = c.b, _shape(c, like)
     value, dtype = _value_and_type(c)
-    eye = c.b.op("EyeLike", c.b.fill(shape, 0.0, ir.DataType.FLOAT), dtype=int(dtype))
-    return eye * value
+    rank = (shape.static_shape or (0,))[0]
+    if rank == 2:
+        return b.op("EyeLike", b.fill(shape, 0.0, ir.DataType.FLOAT), dtype=int(dtype)) * value
+    if like is not None and c.argument("input_as_shape", False) and like.constant is None:
+        raise c.refused("its shape is computed, and a known one is needed for more than two dims")
+    sizes = set(_listed_shape(c) if like is None else c.static_shape(like))
+    if rank < 2 or len(sizes) > 1:
+        raise c.refused("the shape of a matrix, or one of more dims of one size, is needed")
+    size = sizes.pop()
+    flat = b.constant(np.arange(size**rank) % max(sum(size**k for k in range(rank)), 1) == 0)
+    return b.cast(b.op("Reshape", flat, shape), dtype) * value

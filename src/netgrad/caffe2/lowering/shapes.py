@@ -110,10 +110,12 @@ def _dims_from(c: Context, x: Value, first: int) -> list[Value]:
 
 @lowers("Expand")
 def _expand(c: Context, x: Value, shape: Value | None = None) -> Value:
-    """Broadcast to a shape."""
-    target = c.b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
+    """Broadcast to a shape; a negative size leaves the dim as it is."""
+    b = c.b
+    target = b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
     rank = max(c.rank(x), c.static(target, 0))
-    return c.b.assume_shape(c.b.op("Expand", x, c.b.cast(target, ir.DataType.INT64)), (None,) * rank)
+    sizes = b.cast(target, ir.DataType.INT64)
+    return b.assume_shape(b.op("Expand", x, b.where(sizes < 0, 1, sizes)), (None,) * rank)
 
 
 @lowers("ExpandGradient")
@@ -289,19 +291,36 @@ def _tile_gradient(c: Context, dy: Value) -> Value:
 # ---- lookups -----------------------------------------------------------------------------------------
 
 
+def _gathered(c: Context, b: Builder, data: Value, indices: Value, axis: int) -> Value:
+    """What lies at places along an axis.
+
+    With ``match_outer`` each entry of the axes before it has indices of its own, which have these axes too.
+    """
+    if not c.argument("match_outer", False):
+        return b.op("Gather", data, indices, axis=axis)
+    if axis < 1 or c.rank(indices) < axis:
+        raise c.refused(f"argument 'match_outer' needs outer axes; axis is {axis}")
+    return b.op(
+        "GatherND", data, b.unsqueeze(b.cast(indices, ir.DataType.INT64), [c.rank(indices)]), batch_dims=axis
+    )
+
+
 @lowers("Gather")
 def _gather(c: Context, data: Value, indices: Value) -> Value:
-    return c.b.op("Gather", data, indices, axis=c.argument("axis", 0))
+    return _gathered(c, c.b, data, indices, c.axis(data, c.argument("axis", 0)))
 
 
 @lowers("BatchGather")
 def _batch_gather(c: Context, data: Value, indices: Value) -> Value:
-    return c.b.op("Gather", data, indices, axis=1)
+    return _gathered(c, c.b, data, indices, 1)
 
 
 @lowers("BatchGatherGradient")
 def _batch_gather_gradient(c: Context, data: Value, indices: Value, dy: Value) -> list[Value]:
-    return gradients(c.b, lambda b, given: [b.op("Gather", *given, axis=1)], [data], [dy], [indices])
+    axis = c.axis(data, c.argument("axis", 1))
+    return gradients(
+        c.b, lambda b, given: [_gathered(c, b, given[0], given[1], axis)], [data], [dy], [indices]
+    )
 
 
 @lowers("SparseToDense")

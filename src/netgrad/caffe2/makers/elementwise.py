@@ -113,7 +113,8 @@ def _pow_of_two(op: Operator) -> Line:
 
 def _braced(arguments: Mapping[str, Any]) -> str:
     """Arguments in the notation of makers."""
-    texts = {name: f'"{value}"' if isinstance(value, str) else value for name, value in arguments.items()}
+    plain = {name: value.decode() if isinstance(value, bytes) else value for name, value in arguments.items()}
+    texts = {name: f'"{value}"' if isinstance(value, str) else value for name, value in plain.items()}
     pairs = [f"{name}={value}" for name, value in texts.items()]
     return "{" + ",".join(pairs) + "}" if pairs else ""
 

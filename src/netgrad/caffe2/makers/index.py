@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netgrad.caffe2.makers.notation import Refusal
 from netgrad.caffe2.makers.registry import lines, maker
 from netgrad.core import Gradient, Operator
 
 lines(
     {
-        "BatchGather": "BatchGatherGradient(I0,I1,G0)->(D0)",
         "BatchPermutation": "BatchPermutationGradient(I1,G0)->(D0)",
         "BatchSparseToDense": "BatchDenseToSparse(I0,I1,G0)->(D2)",
         "BatchDenseToSparse": "BatchSparseToDense(I0,I1,G0,I2)->(D2)",
@@ -44,7 +44,18 @@ def _lengths_top_k(op: Operator, grads: Sequence[Gradient | None]) -> str:
 
 @maker("Gather")
 def _gather(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    """Rows have a sparse gradient; what lies along another axis has a dense one."""
+    axis = op.attributes.get("axis", 0)
+    if axis != 0:
+        return f"BatchGatherGradient(I0,I1,G0)->(D0){{axis={axis}}}"
     return "SparseToDense(I1,G0,I0)->(D0)" if op.attributes.get("dense_gradient", 0) else "S0=(I1,G0)"
+
+
+@maker("BatchGather")
+def _batch_gather(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    if op.attributes.get("axis", 1) != 1:  # the operator has no such argument, but its gradient has
+        raise Refusal("BatchGather gathers along axis 1: use Gather for another one")
+    return "BatchGatherGradient(I0,I1,G0)->(D0)"
 
 
 @maker("PackSegments", partial=True, counts=(1,))

@@ -16,6 +16,7 @@ _CALL = re.compile(r"(\w+)\(")
 _COMPOSED = tuple(
     f"{type_}Gradient"
     for type_ in [
+        "BatchGather",
         "Conv",
         "Conv1D",
         "Conv2D",

@@ -39,6 +39,7 @@ def _like_first(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | No
 
 _RUN_IN_PYTHON = {
     "BisectPercentile": _like_first,
+    "IndexHash": _like_first,
     "LastNWindowCollector": _window,
     "Percentile": _like_first,
 }

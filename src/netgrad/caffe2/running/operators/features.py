@@ -129,12 +129,13 @@ def _single_scalars(call: Call) -> None:
 
 @runs("MergeSingleScalarFeatureTensorsGradient")
 def _single_scalars_gradient(call: Call) -> None:
-    """Zeros where a value was absent."""
+    """Zeros, or empty texts, where a value was absent."""
     present = [group[0].reshape(-1) for group in _groups(call, 1, without=1)]
     merged = _Merged.of([_Source.single(one, 0, None) for one in present])
     slopes = call.array(len(present))
     for at, slope in enumerate(merged.apart(slopes, [int(one.sum()) for one in present])):
-        result = np.zeros(present[at].shape, slopes.dtype)
+        absent: Any = b"" if slopes.dtype == object else 0  # values may be texts
+        result = np.full(present[at].shape, absent, slopes.dtype)
         result[present[at]] = slope
         call.write(at, result)
 

@@ -64,7 +64,7 @@ def _unfuse(call: Call) -> None:
 def _gather(call: Call) -> None:
     indices = call.array(1)
     rows = _floats(*_fused(call.array(0)[indices.reshape(-1)]))
-    call.write(0, rows.reshape(*indices.shape, -1))
+    call.write(0, rows.reshape(*indices.shape, rows.shape[1]))
 
 
 @runs(
