@@ -142,7 +142,9 @@ SEVERAL = [
     binary("Add(x,w)->(y)", np.add, normal(2, 3), normal(2, 3)),
     binary("Add(x,w)->(y)", np.add, normal(2, 3, 4), normal(3, 1)),
     binary("Add(x,w)->(y) {broadcast=1}", np.add, normal(2, 3), normal(3)),
+    binary("Copy(x)->(y); Add(y,w)->(y) {broadcast=1}", np.add, normal(2, 3), normal(3)),
     binary("Sub(x,w)->(y)", np.subtract, normal(2, 3), normal(2, 3)),
+    binary("Copy(w)->(y); Sub(x,y)->(y)", np.subtract, normal(2, 3), normal(2, 3)),
     binary(
         "Sub(x,w)->(y) {broadcast=1,axis=1}",
         lambda a, b: a - b[None, :, None],

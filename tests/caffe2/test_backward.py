@@ -41,3 +41,18 @@ def test_a_maker_that_ends_gradients_silently_can_be_asked_by_itself() -> None:
     for outputs in (["x"], ["y"]):
         op = core.CreateOperator("StopGradient", ["x"], outputs)
         assert core.GradientRegistry.GetGradientForOp(op, ["g"]) == ([], [None])
+
+
+def test_gradients_of_a_blob_that_is_read_twice_come_as_they_are_written() -> None:
+    forward = OperatorDef(type="FC", input=["w", "x", "w"], output=["y"])
+    operators, result = differentiate([forward], {"y": "y_grad"})
+    assert list(operators[0].output) == ["x_grad", "w_grad", "_w_grad_autosplit_0"]
+    assert list(operators[1].input) == ["w_grad", "_w_grad_autosplit_0"]
+    assert dict(result.gradients) == {"y": "y_grad", "w": "w_grad", "x": "x_grad"}
+
+
+def test_sums_and_differences_may_overwrite_what_they_add() -> None:
+    for type_, inputs in (("Add", ["x", "y"]), ("Sub", ["y", "x"]), ("Add", ["x", "x"])):
+        operators, _ = differentiate([OperatorDef(type=type_, input=inputs, output=["x"])], {"x": "g"})
+        assert operators[0].type == f"{type_}Gradient"
+        assert list(operators[0].input) == ["g", *inputs]

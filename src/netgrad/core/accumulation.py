@@ -139,10 +139,15 @@ class Accumulator:
                 continue
             first = totals[value]
             if first is None:
-                self._several[value] += (gradient, source)
+                several = self._several[value]
+                several += (gradient, source)
+                if several[-3] == source:
+                    self._order(several, value)
             else:
                 totals[value] = None
-                self._several[value] = [first, sources[value], gradient, source]
+                several = self._several[value] = [first, sources[value], gradient, source]
+                if sources[value] == source:
+                    self._order(several, value)
                 self.due[self._versions.first_readers[value]] = 1
                 if self._strategy != "sum":
                     strategy = self._strategy_for(value)
@@ -150,6 +155,24 @@ class Accumulator:
                         self._running[value] = _Running(strategy, first)
             if value in self._running:
                 self._add(value, gradient, source, shared)
+
+    def _order(self, several: list[Any], value: int) -> None:
+        """Put the last contribution in its place among those of the same operator.
+
+        An operator that reads a blob several times gives what its gradient operators computed in the order in
+        which they write it, dense gradients first, and then what it passes through.
+        """
+        claims, source = self._tape.claims, several[-1]
+
+        def place(gradient: GradientRef) -> tuple[int, int]:
+            if isinstance(gradient, tuple):
+                return 1, 0
+            return (0, gradient) if gradient >= 0 and claims[gradient] == value else (2, 0)
+
+        at = len(several) - 2
+        while at >= 2 and several[at - 1] == source and place(several[at - 2]) > place(several[at]):
+            several[at - 2], several[at] = several[at], several[at - 2]
+            at -= 2
 
     def _add(
         self, value: int, gradient: GradientRef, source: int, shared: Collection[GradientRef | None]

@@ -54,14 +54,14 @@ lines(
         "Sqrt": "Scale(G0)->(D0){scale=0.5}; Div(D0,O0)->(D0)",
         "Swish": "SwishGradient(I0,O0,G0)->(D0)",
         # of several inputs
-        "Add": "AddGradient(G0,I0,I1)->(D0,D1)",
+        "Add": "AddGradient(G0,L0,L1)->(D0,D1)",
         "Div": "DivGradient(G0,I0,I1,O0)->(D0,D1)",
         "Max": "MaxGradient(O0,G0,I*)->(D*)",
         "Mean": "MeanGradient(G0)->(D*)",
         "Min": "MinGradient(O0,G0,I*)->(D*)",
         "Mul": "MulGradient(G0,I0,I1)->(D0,D1)",
         "PRelu": "PReluGradient(O0,G0,I0,I1)->(D0,D1)",
-        "Sub": "SubGradient(G0,I0,I1)->(D0,D1)",
+        "Sub": "SubGradient(G0,L0,L1)->(D0,D1)",
         "Sum": "D*=G0",
     }
 )

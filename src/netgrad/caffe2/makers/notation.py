@@ -4,6 +4,7 @@
 
 ====  ==============================================================
 I     an input of the forward operator
+L     the same where only its shape matters: the output, if that overwrites it
 O     an output
 G     the dense gradient of an output; ``GI``, ``GV``: indices and values of a sparse one
 D     the dense gradient of an input, ``<input>_grad``
@@ -28,9 +29,10 @@ from typing import Any
 from netgrad.caffe2.arguments import Arguments, make_argument
 from netgrad.caffe2.caffe2_pb2 import Argument, OperatorDef
 from netgrad.core import Gradient, GradientSlice, Operator
+from netgrad.core.tape import without_occurrence
 
 _TOKEN = re.compile(
-    r'(?:"(?P<before>[^"]*)")?(?P<letter>GI|GV|[IOGDVXM])(?P<at>\d+|\*)(?:"(?P<after>[^"]*)")?$'
+    r'(?:"(?P<before>[^"]*)")?(?P<letter>GI|GV|[ILOGDVXM])(?P<at>\d+|\*)(?:"(?P<after>[^"]*)")?$'
 )
 _OPERATOR = re.compile(
     r"(?P<type>\w+)\((?P<reads>[^()]*)\)->\((?P<writes>[^()]*)\)(?:\{(?P<arguments>.*)\})?$"
@@ -129,13 +131,16 @@ class _Blobs:
     def names(self, token: _Token) -> list[str]:
         if token.at is not None:
             return [self._name(token, token.at)]
-        count = len(self._op.inputs if token.letter in "IDVXM" else self._op.outputs)
+        count = len(self._op.inputs if token.letter in "ILDVXM" else self._op.outputs)
         return [self._name(token, at) for at in range(count)]
 
     def _name(self, token: _Token, at: int) -> str:
         op = self._op
         if token.letter == "I":
             name = _at(op.inputs, at, f"{op.type} has no input {at}")
+        elif token.letter == "L":
+            name = _at(op.inputs, at, f"{op.type} has no input {at}")
+            name = next((output for output in op.outputs if output == without_occurrence(name)), name)
         elif token.letter == "O":
             name = _at(op.outputs, at, f"{op.type} has no output {at}")
         elif token.letter in ("G", "GI", "GV"):
