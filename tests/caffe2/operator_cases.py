@@ -541,6 +541,16 @@ LOSSES = [
         lambda g: {"y": (np.log1p(np.exp(g["x"])) - g["x"] * g["t"]).mean(1)},
     ),
     Case(
+        "SigmoidCrossEntropyWithLogits(x,t)->(y) {log_D_trick=1}",
+        {"x": normal(3, 4), "t": _random.integers(0, 2, (3, 4)).astype(float)},
+        lambda g: {"y": (-(2 * g["t"] - 1) * np.log(1 / (1 + np.exp(-g["x"])))).mean(1)},
+    ),
+    Case(
+        "SigmoidCrossEntropyWithLogits(x,t)->(y) {unjoined_lr_loss=1}",
+        {"x": normal(3, 4), "t": _random.integers(0, 2, (3, 4)).astype(float)},
+        lambda g: {"y": ((1 - g["t"]) * np.log(1 + np.exp(g["x"])) - g["x"] * g["t"]).mean(1)},
+    ),
+    Case(
         "WeightedSigmoidCrossEntropyWithLogits(x,t,w)->(y)",
         {"x": normal(3, 4), "t": _random.uniform(size=(3, 4)), "w": positive(3, 4)},
         lambda g: {"y": (g["w"] * (np.log1p(np.exp(g["x"])) - g["x"] * g["t"])).mean(1)},

@@ -287,6 +287,11 @@ RARE = [
         lambda g: {"a": g["x"][:2], "y": g["x"][2:]},
     ),
     Case(
+        "SplitByLengths(x,n)->(a,y) {axis=0,use_scaling_lengths=1}",
+        {"x": normal(8, 2), "n": np.array([1, 3], np.int32)},
+        lambda g: {"a": g["x"][:2], "y": g["x"][2:]},
+    ),
+    Case(
         "SquareRootDivide(x,s)->(y)",
         {"x": normal(3, 2), "s": np.array([4.0, 0.0, 2.0])},
         lambda g: {"y": g["x"] / np.sqrt([[4.0], [1.0], [2.0]])},

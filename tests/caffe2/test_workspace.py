@@ -46,6 +46,22 @@ def test_texts() -> None:
     assert workspace.GetBlobSizeBytes("many") - 5 == 2 * workspace.GetBlobSizeBytes("many") // 2 - 5
 
 
+def test_numbers_as_texts() -> None:
+    workspace.FeedBlob("x", np.array([[1, -20]], np.int32))
+    workspace.RunOperatorOnce(core.CreateOperator("Cast", "x", "y", to=core.DataType.STRING))
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), np.array([[b"1", b"-20"]], object))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "uint8", "uint16", "float16", "float64"])
+def test_masks_of_all_types_are_undone(dtype: str) -> None:
+    rows = np.array([[1, 0], [0, 3], [5, 1]]).astype(dtype)
+    masks = np.array([[True, False, True], [False, True, False]])
+    for name, array in {"m": masks[0], "x": rows[masks[0]], "o": masks[1], "w": rows[masks[1]]}.items():
+        workspace.FeedBlob(name, array)
+    workspace.RunOperatorOnce(core.CreateOperator("BooleanUnmask", ["m", "x", "o", "w"], "y"))
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), rows)
+
+
 def test_messages_can_be_fed() -> None:
     array = np.arange(6, dtype=np.int64).reshape(2, 3)
     workspace.FeedBlob("x", utils.NumpyArrayToCaffe2Tensor(array))

@@ -44,31 +44,52 @@ def test_a_change_if_it_is_faster(threshold: float, engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "shapes", "flops", "written"),
+    ("op", "shapes", "dtype", "cost"),
     [
         # each of 8 * 8 outputs: 9 products and their sums
-        (("Conv2D", {"kernel": 3, "pad": 1}), [(1, 1, 8, 8), (1, 1, 3, 3)], 8 * 8 * 9 * 2, 4 * 8 * 8),
+        (
+            ("Conv2D", {"kernel": 3, "pad": 1}),
+            [(1, 1, 8, 8), (1, 1, 3, 3)],
+            "f",
+            (8 * 8 * 9 * 2, 4 * 64, 4 * 73),
+        ),
         (
             ("Conv", {"kernel": 3, "stride": 2}),
             [(2, 3, 7, 7), (4, 3, 3, 3), (4,)],
-            2 * 4 * 9 * 27 * 2,
-            4 * 2 * 4 * 9,
+            "f",
+            (2 * 4 * 9 * 27 * 2, 4 * 2 * 4 * 9, 4 * (294 + 108 + 4)),
         ),
         # 3 rows of 5 outputs, each 4 products, their sums and the bias
-        (("FC", {}), [(3, 4), (5, 4), (5,)], 3 * 5 * (2 * 4 + 1), 4 * 3 * 5),
+        (("FC", {}), [(3, 4), (5, 4), (5,)], "f", (3 * 5 * (2 * 4 + 1), 4 * 3 * 5, 4 * 37)),
+        (("FC", {}), [(3, 4), (5, 4), (5,)], "d", (3 * 5 * (2 * 4 + 1), 8 * 3 * 5, 8 * 37)),
+        (("Add", {}), [(2, 3), (2, 3)], "f", (6, 24, 48)),
+        (("Sum", {}), [(2, 3), (2, 3), (2, 3)], "f", (12, 24, 72)),
+        (("Relu", {}), [(2, 3)], "f", (0, 24, 24)),
+        (("BatchMatMul", {}), [(5, 2, 3), (5, 3, 4)], "f", (5 * 2 * 4 * 3 * 2, 160, 360)),
+        (("DotProduct", {}), [(2, 3), (2, 3)], "f", (12, 8, 48)),
     ],
 )
-def test_costs(op: Any, shapes: list[tuple[int, ...]], flops: int, written: int) -> None:
+def test_costs(op: Any, shapes: list[tuple[int, ...]], dtype: str, cost: tuple[int, int, int]) -> None:
     names = ["x", "w", "b"][: len(shapes)]
     for name, shape in zip(names, shapes, strict=True):
-        workspace.FeedBlob(name, np.zeros(shape))
+        workspace.FeedBlob(name, np.zeros(shape, dtype))
     message = core.CreateOperator(op[0], names, ["y"], **op[1])
-    assert workspace.GetOperatorCost(message.SerializeToString(), names) == (flops, written)
+    assert workspace.GetOperatorCost(message.SerializeToString(), names) == cost
+
+
+def test_costs_of_all_outputs() -> None:
+    """Two columns of int64 and the sizes in int32; three parts."""
+    workspace.FeedBlob("x", np.zeros((2, 3), np.int64))
+    workspace.FeedBlob("w", np.zeros((2, 1), np.int64))
+    joined = workspace.GetOperatorCost(core.CreateOperator("Concat", ["x", "w"], ["y", "s"], axis=1), "xw")
+    assert (joined.flops, joined.bytes_written, joined.bytes_read) == (0, 8 * 8 + 2 * 4, 8 * 8)
+    parted = workspace.GetOperatorCost(core.CreateOperator("Split", "x", ["a", "b", "c"], axis=1), ["x"])
+    assert parted == (0, 48, 48)
 
 
 def test_costs_that_are_not_known() -> None:
-    with pytest.raises(RuntimeError, match="the cost of Relu is not known"):
-        workspace.GetOperatorCost(core.CreateOperator("Relu", "x", "y"), ["x"])
+    with pytest.raises(RuntimeError, match="the cost of Tanh is not known"):
+        workspace.GetOperatorCost(core.CreateOperator("Tanh", "x", "y"), ["x"])
     workspace.FeedBlob("x", "text")
     with pytest.raises(RuntimeError, match="blob x holds no tensor, which FC needs"):
         workspace.GetOperatorCost(core.CreateOperator("FC", ["x", "w", "b"], "y"), ["x", "w", "b"])

@@ -11,7 +11,7 @@ from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.segments import beside
 from netgrad.onnx.builder import Value
-from netgrad.onnx.rules.placing import length, numbering, pad_axis
+from netgrad.onnx.rules.placing import joined, length, lengths, numbering
 
 
 @lowers("TopK")
@@ -72,4 +72,8 @@ def _boolean_unmask(c: Context, *pairs: Value) -> Value:
         first = first + length(b, rows, 0)
     rows = b.concat(pairs[1::2], 0)
     total = places[0] if len(places) == 1 else b.op("Max", *places)
-    return b.op("Gather", pad_axis(b, rows, 0, 1, 0), total, axis=0)
+    # Not by Pad, which ONNX Runtime doesn't have for all element types.
+    none = b.fill(
+        joined(b, [b.ints([1]), lengths(b, rows, 1, c.rank(rows))]), 0.0, rows.dtype or ir.DataType.FLOAT
+    )
+    return b.op("Gather", b.concat([none, rows], 0), total, axis=0)

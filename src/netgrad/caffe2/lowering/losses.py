@@ -114,17 +114,49 @@ def _cross_entropy_gradient(c: Context, x: Value, labels: Value, dy: Value) -> l
 
 def _sigmoid_entropies(b: Builder, scores: Value, targets: Value) -> Value:
     """max(x, 0) - x t + ln(1 + exp(-|x|)), without overflow."""
-    return b.op("Relu", scores) - scores * targets + b.op("Softplus", -b.op("Abs", scores))
+    return _softplus(b, scores) - scores * targets
 
 
 @lowers("SigmoidCrossEntropyWithLogits")
 def _sigmoid_cross_entropy(c: Context, scores: Value, targets: Value) -> Value:
-    return c.b.reduce_mean(_sigmoid_entropies(c.b, scores, targets), [c.rank(scores) - 1])
+    """Of scores x and targets t: the mean of log(1 + e^x) - x t.
+
+    With ``log_D_trick`` that of (2 t - 1) log(1 + e^-x); with ``unjoined_lr_loss``, where each positive
+    example has been counted as a negative one before, that of (1 - t) log(1 + e^x) - x t.
+    """
+    b, last = c.b, [c.rank(scores) - 1]
+    trick, unjoined = _kind(c)
+    if trick:
+        return b.reduce_mean((targets * 2.0 - 1.0) * _softplus(b, -scores), last)
+    if unjoined:
+        return b.reduce_mean((1.0 - targets) * _softplus(b, scores) - scores * targets, last)
+    return b.reduce_mean(_sigmoid_entropies(b, scores, targets), last)
+
+
+def _kind(c: Context) -> tuple[bool, bool]:
+    """Whether an operator has ``log_D_trick``, and ``unjoined_lr_loss``."""
+    trick, unjoined = c.argument("log_D_trick", False), c.argument("unjoined_lr_loss", False)
+    if trick and unjoined:
+        raise c.refused("log_D_trick and unjoined_lr_loss are for different targets: leave one out")
+    return trick, unjoined
+
+
+def _softplus(b: Builder, x: Value) -> Value:
+    """log(1 + e^x), of large numbers too."""
+    return b.op("Relu", x) + b.op("Softplus", -b.op("Abs", x))
 
 
 @lowers("SigmoidCrossEntropyWithLogitsGradient")
 def _sigmoid_cross_entropy_gradient(c: Context, dy: Value, scores: Value, targets: Value) -> Value:
-    return _sigmoid_slopes(c, dy, scores, targets)
+    b = c.b
+    trick, unjoined = _kind(c)
+    if trick:
+        slopes = (1.0 - targets * 2.0) * b.op("Sigmoid", -scores)
+    elif unjoined:
+        slopes = (1.0 - targets) * b.op("Sigmoid", scores) - targets
+    else:
+        slopes = b.op("Sigmoid", scores) - targets
+    return _mean_slopes(c, dy, slopes)
 
 
 @lowers("WeightedSigmoidCrossEntropyWithLogits")
@@ -136,13 +168,14 @@ def _weighted_sigmoid_cross_entropy(c: Context, scores: Value, targets: Value, w
 def _weighted_sigmoid_cross_entropy_gradient(
     c: Context, dy: Value, scores: Value, targets: Value, weights: Value
 ) -> Value:
-    return _sigmoid_slopes(c, dy, scores, targets) * weights
+    return _mean_slopes(c, dy, (c.b.op("Sigmoid", scores) - targets) * weights)
 
 
-def _sigmoid_slopes(c: Context, dy: Value, scores: Value, targets: Value) -> Value:
-    b, last = c.b, c.rank(scores) - 1
-    count = b.cast(b.size_along(scores, [last]), scores.dtype or ir.DataType.FLOAT)
-    return b.unsqueeze(dy, [last]) * (b.op("Sigmoid", scores) - targets) / count
+def _mean_slopes(c: Context, dy: Value, slopes: Value) -> Value:
+    """The gradient of a mean over the last axis of what has these slopes."""
+    b, last = c.b, c.rank(slopes) - 1
+    count = b.cast(b.size_along(slopes, [last]), slopes.dtype or ir.DataType.FLOAT)
+    return b.unsqueeze(dy, [last]) * slopes / count
 
 
 @lowers("AveragedLoss")

@@ -172,10 +172,13 @@ def _equal_sizes(c: Context, x: Value, axis: int) -> Value:
 
 @lowers("SplitByLengths")
 def _split_by_lengths(c: Context, x: Value, sizes: Value) -> Sequence[Value]:
-    """As many of the lengths go to each part."""
-    rows = c.b.reshape(c.b.cast(sizes, ir.DataType.INT64), [c.outputs, -1])
-    axis = _join_axis(c, c.rank(x))
-    return c.b.ops("Split", x, c.b.reduce_sum(rows, [1]), outputs=c.outputs, axis=axis)
+    """As many of the lengths go to each part; ``use_scaling_lengths``: each times what makes them fit."""
+    b, axis = c.b, _join_axis(c, c.rank(x))
+    parts = b.reduce_sum(b.reshape(b.cast(sizes, ir.DataType.INT64), [c.outputs, -1]), [1])
+    if c.argument("use_scaling_lengths", False):
+        total = b.op("Max", b.reduce_sum(parts, [0], keepdims=True), b.ints([1]))
+        parts = parts * (length(b, x, axis) / total)
+    return b.ops("Split", x, parts, outputs=c.outputs, axis=axis)
 
 
 def _bounds(c: Context, starts: Value | None, ends: Value | None) -> tuple[list[int], list[int]]:

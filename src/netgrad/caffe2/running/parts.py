@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from onnx_ir import DataType
+
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.execute import Program, ShapeOfValuesError
 from netgrad.caffe2.lowering.held import ControlFlowError
 from netgrad.caffe2.lowering.scopes import CONTROL
-from netgrad.caffe2.running.blob import is_tensor, is_text
+from netgrad.caffe2.running.blob import fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError
@@ -80,7 +82,8 @@ class LoweredPart:
         except NetgradError as error:
             raise RunError(str(error)) from error
         for name, value in results.items():
-            workspace.create_blob(name).value = value
+            is_words = value.element_type() == DataType.STRING  # a workspace holds texts as arrays of bytes
+            workspace.create_blob(name).value = fed(value.numpy()) if is_words else value
         for name in self._scopes:
             workspace.create_blob(name).value = WorkspaceStack()
 
