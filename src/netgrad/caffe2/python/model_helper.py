@@ -208,7 +208,8 @@ class ModelHelper:
             if self.skip_sparse_optim and isinstance(grad, core.GradientSlice):
                 continue
             info = self.get_param_info(param)
-            assert info is not None, f"{param} is no parameter of the model"
+            if info is None:  # one that was put in ``params`` by hand
+                info = ParameterInfo(param_id=None, param=param)
             info.grad = grad
             found.append(info)
         return found

@@ -13,8 +13,10 @@ def _kernels(kernel: Any) -> list[int]:
 
 
 def _window(kernel: Any) -> dict[str, Any]:
-    """The arguments that say the kernel: one number, or a list."""
+    """The arguments that say the kernel: one number, two for height and width, or a list."""
     sizes = _kernels(kernel)
+    if isinstance(kernel, list | tuple) and len(sizes) == 2:
+        return {"kernel_h": sizes[0], "kernel_w": sizes[1]}
     return {"kernels": sizes} if isinstance(kernel, list | tuple) else {"kernel": sizes[0]}
 
 

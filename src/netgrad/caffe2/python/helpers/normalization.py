@@ -25,7 +25,6 @@ def lrn(
     model: Any, blob_in: Any, blob_out: Any, order: str = "NCHW", use_cudnn: bool = False, **kwargs: Any
 ) -> Any:
     """``LRN``; the scale goes to ``_<out>_scale``."""
-    kwargs.pop("cudnn_exhaustive_search", None)
     outputs = [blob_out, f"_{blob_out}_scale"]
     found = model.net.LRN(blob_in, outputs, order=order, **kwargs)
     return found[0]
@@ -82,7 +81,9 @@ def spatial_gn(
     )
     bias = parameter(model, f"{out}_b", [dim_in], None, BiasInitializer, _fill(init_bias), ParameterTags.BIAS)
     outputs = [out, f"{out}_mean", f"{out}_std"]
-    return model.net.GroupNorm([blob_in, scale, bias], outputs, order=order, **kwargs)[0]
+    if order != "NCHW":
+        kwargs["order"] = order
+    return model.net.GroupNorm([blob_in, scale, bias], outputs, **kwargs)[0]
 
 
 def instance_norm(
@@ -108,17 +109,19 @@ def layer_norm(
     initial_scale: float = 1.0,
     initial_bias: float = 0.0,
 ) -> tuple[Any, Any, Any]:
-    """``LayerNorm``, then a learned scale and bias; returns the result, the mean and the deviation."""
-    normalized, mean, deviation = model.net.LayerNorm(
-        [blob_in], [blob_out, f"{blob_out}_mean", f"{blob_out}_stdev"], axis=axis, epsilon=epsilon
-    )
+    """``LayerNorm`` with a learned scale and bias; returns the result, the mean and the deviation."""
     scale = parameter(
         model, f"{blob_out}_scale", [dim_in], None, None, _fill(initial_scale), ParameterTags.WEIGHT
     )
     bias = parameter(model, f"{blob_out}_bias", [dim_in], None, None, _fill(initial_bias), ParameterTags.BIAS)
-    scaled = model.net.Mul([normalized, scale], [f"{blob_out}_scaled"], broadcast=1, axis=axis)
-    biased = model.net.Add([scaled, bias], [f"{blob_out}_biased"], broadcast=1, axis=axis)
-    return biased, mean, deviation
+    normalized, mean, deviation = model.net.LayerNorm(
+        [blob_in, scale, bias],
+        [blob_out, f"{blob_out}_mean", f"{blob_out}_std"],
+        axis=axis,
+        epsilon=epsilon,
+        elementwise_affine=True,
+    )
+    return normalized, mean, deviation
 
 
 def moments_with_running_stats(

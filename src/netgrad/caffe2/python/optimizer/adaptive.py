@@ -160,7 +160,7 @@ class RmsPropOptimizer(OptimizerWithRate):
         assert not isinstance(grad, core.GradientSlice), f"RMSProp takes no sparse gradient, as of {param}"
         one = constant_one(param_init_net, with_node=False)
         rate, _ = self._rate(net, param_init_net, -1.0)
-        step = param_init_net.ConstantFill([param], core.BlobReference(f"{param}_grad_o"), value=0.0)
+        step = param_init_net.ConstantFill([param], core.BlobReference(f"{param}_grad_o"), values=0.0)
         squares = self._state(param_init_net, param, "mean_squares")
         momentum = self._state(param_init_net, param, "momentum")
         net.RmsProp(

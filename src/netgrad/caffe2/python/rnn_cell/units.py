@@ -103,6 +103,7 @@ class LSTMCell(RNNCell):
         self.memory_optimization = memory_optimization
         self.drop_states = drop_states
         self.gates_size = 4 * hidden_size
+        self._beside_gates: list[Any] = []  # what the operator that computes the gates writes besides
 
     def apply_override(
         self, model: Any, input_t: Any, seq_lengths: Any, states: Any, timestep: Any, extra_inputs: Any = None
@@ -127,11 +128,17 @@ class LSTMCell(RNNCell):
         gates_t = self._product(model, hidden, extra_inputs, "gates_t")
         return brew.sum(model, [gates_t, input_t], gates_t)
 
+    def _normalized(self, model: Any, gates_t: Any) -> Any:
+        """The gates with their mean taken away, divided by their deviation."""
+        size = self.gates_size
+        gates_t, *self._beside_gates = brew.layer_norm(model, gates_t, "gates_t_norm", dim_in=size, axis=-1)
+        return gates_t
+
     def _unit(
         self, model: Any, states: Any, gates_t: Any, seq_lengths: Any, timestep: Any, names: Sequence[str]
     ) -> Any:
         if self.memory_optimization:
-            self.recompute_blobs = [gates_t]
+            self.recompute_blobs = [gates_t, *self._beside_gates]
         return model.net.LSTMUnit(
             [*states, gates_t, *([] if seq_lengths is None else [seq_lengths]), timestep],
             list(names),
@@ -171,7 +178,7 @@ class LayerNormLSTMCell(LSTMCell):
     ) -> Any:
         """One step."""
         gates_t = self._gates(model, input_t, states[0], extra_inputs)
-        gates_t = _normalized(model, gates_t, self.gates_size)
+        gates_t = self._normalized(model, gates_t)
         hidden_t, cell_t = self._unit(model, states, gates_t, seq_lengths, timestep, ("hidden_t", "cell_t"))
         model.net.AddExternalOutputs(hidden_t, cell_t)
         return hidden_t, cell_t
@@ -213,8 +220,4 @@ class LayerNormMILSTMCell(MILSTMCell):
     """An LSTM with multiplicative gates, which are normalized."""
 
     def _gates(self, model: Any, input_t: Any, hidden: Any, extra_inputs: Any) -> Any:
-        return _normalized(model, super()._gates(model, input_t, hidden, extra_inputs), self.gates_size)
-
-
-def _normalized(model: Any, gates_t: Any, size: int) -> Any:
-    return brew.layer_norm(model, gates_t, "gates_t_norm", dim_in=size, axis=-1)[0]
+        return self._normalized(model, super()._gates(model, input_t, hidden, extra_inputs))
