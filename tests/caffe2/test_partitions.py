@@ -88,10 +88,32 @@ def test_ranges() -> None:
     _check(_run("GatherRanges", {"x": data, "r": RANGES}, 2), [10, 20, 30, 40], [3, 1])
     inputs = {"x": data, "r": RANGES, "k": np.array([1, 9, 8, 2], np.int64)}
     _check(_run("GatherRangesToDense", inputs, 2, lengths=[1, 2]), [[10], [40]], [[30, 20], [0, 0]])
-    with pytest.raises(RuntimeError, match="range 1 of example 0 has 2 data, not 3"):
-        _run("GatherRangesToDense", inputs, 2, lengths=[1, 3])
     with pytest.raises(RuntimeError, match="a range ends behind the data, which are 3"):
         _run("GatherRanges", {"x": data[:3], "r": RANGES}, 2)
+
+
+def test_ranges_that_are_empty_or_of_another_length_become_zeros() -> None:
+    """One of the second ranges is empty, the other one has 2 data and not 3: half of two, a third of 3."""
+    inputs = {"x": np.array([10, 20, 30, 40], np.float32), "r": RANGES}
+
+    def run(**limits: Any) -> Any:
+        return _run("GatherRangesToDense", inputs, 2, lengths=[1, 3], **limits)
+
+    _check(run(), [[10], [40]], [[0, 0, 0], [0, 0, 0]])
+    _check(run(min_observation=2, max_mismatched_ratio=0.5), [[10], [40]], np.zeros((2, 3)))
+    _check(run(min_observation=3, max_mismatched_ratio=0.34), [[10], [40]], np.zeros((2, 3)))
+    with pytest.raises(RuntimeError, match="should have 3 data; 1 times of 2 it was of another length"):
+        run(min_observation=2, max_mismatched_ratio=0.4)
+    with pytest.raises(RuntimeError, match="should have 3 data; 1 times of 2 it was empty"):
+        run(min_observation=2, max_mismatched_ratio=0.5, max_empty_ratio=0.4)
+    net = core.Net("ranges")
+    net.GatherRangesToDense(
+        list(inputs), ["a", "b"], lengths=[1, 3], min_observation=3, max_mismatched_ratio=0.34
+    )
+    workspace.CreateNet(net)
+    workspace.RunNet(net)
+    with pytest.raises(RuntimeError, match="2 times of 4 it was of another length"):
+        workspace.RunNet(net)
 
 
 def test_blocks_and_empty_samples() -> None:

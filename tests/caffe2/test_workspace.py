@@ -356,6 +356,18 @@ def test_shapes_and_types() -> None:
     net.IndexHash("i", "h", modulo=7)
     shapes, types = workspace.InferShapesAndTypes([net], {"i": [3, 2]}, blob_types={"i": TensorProto.INT32})
     assert (shapes["h"], types["h"]) == ([3, 2], TensorProto.INT32)
+    net = core.Net("ranges")
+    net.GatherRanges(["x", "r"], ["v", "n"])
+    net.GatherRangesToDense(["x", "r"], ["a", "b"], lengths=[4, 6])
+    numbers = {"x": TensorProto.INT64, "r": TensorProto.INT32}
+    shapes, types = workspace.InferShapesAndTypes([net], {"x": [64], "r": [3, 2, 2]}, blob_types=numbers)
+    assert (shapes["v"], types["v"], shapes["n"], types["n"]) == (
+        [64],
+        TensorProto.INT64,
+        [3],
+        TensorProto.INT32,
+    )
+    assert (shapes["a"], shapes["b"], types["a"]) == ([3, 4], [3, 6], TensorProto.INT64)
 
 
 def test_benchmarks() -> None:

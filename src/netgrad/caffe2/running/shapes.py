@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -22,23 +23,45 @@ NUMBERS: dict[ir.DataType, int] = {
 """Caffe2's numbers of element types."""
 
 
-def _window(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
-    """The first output of ``LastNWindowCollector``: as many rows as it may have."""
+_Infos: TypeAlias = "Sequence[TensorInfo | None]"
+
+
+def _window(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+    """``LastNWindowCollector``: its first output has as many rows as it may have."""
     data = values.get(op.input[2])
     limit = next((argument.i for argument in op.arg if argument.name == "num_to_collect"), 0)
     if data is None or not data.static_shape:
-        return None
-    return TensorInfo(data.dtype, (limit, *data.static_shape[1:]))
+        return []
+    return [TensorInfo(data.dtype, (limit, *data.static_shape[1:]))]
 
 
-def _like_first(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
+def _like_first(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
     """The first output of operators that write a tensor like their first input."""
     data = values.get(op.input[0])
-    return None if data is None else data.info
+    return [None if data is None else data.info]
+
+
+def _ranges(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+    """``GatherRanges``: each of the data at most once, as the original has it, and a length per example."""
+    data, ranges = (values.get(blob) for blob in op.input)
+    if data is None or ranges is None or not ranges.static_shape:
+        return []
+    return [data.info, TensorInfo(ranges.dtype, ranges.static_shape[:1])]
+
+
+def _dense_ranges(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+    """``GatherRangesToDense``: a matrix per range of an example."""
+    data, ranges = (values.get(blob) for blob in op.input[:2])
+    sizes = next((argument.ints for argument in op.arg if argument.name == "lengths"), ())
+    if data is None or ranges is None or not ranges.static_shape:
+        return []
+    return [TensorInfo(data.dtype, (ranges.static_shape[0], size)) for size in sizes]
 
 
 _RUN_IN_PYTHON = {
     "BisectPercentile": _like_first,
+    "GatherRanges": _ranges,
+    "GatherRangesToDense": _dense_ranges,
     "IndexHash": _like_first,
     "LastNWindowCollector": _window,
     "Percentile": _like_first,
@@ -71,8 +94,11 @@ def inferred(
                 except (NetgradError, StaticShapeNeededError):
                     found = []
             elif op.type in _RUN_IN_PYTHON:
-                info = _RUN_IN_PYTHON[op.type](op, values)
-                found = [None if info is None else builder.value(f"found:{op.output[0]}", info)]
+                infos = _RUN_IN_PYTHON[op.type](op, values)
+                found = [
+                    None if info is None else builder.value(f"found:{blob}", info)
+                    for blob, info in zip(op.output, infos, strict=False)
+                ]
             for blob in op.output:
                 values.pop(blob, None)
             values.update(

@@ -161,9 +161,11 @@ def _gather_ranges(call: Call) -> None:
 
 @runs("GatherRangesToDense")
 def _gather_ranges_to_dense(call: Call) -> None:
-    """A matrix per range of an example; a range is empty (zeros) or as long as ``lengths`` says.
+    """A matrix per range of an example; zeros where a range is empty or not as long as ``lengths`` says.
 
-    With keys, the third input, the data of a range come in the order of their keys.
+    With keys, the third input, the data of a range come in the order of their keys. Of all that a net has
+    seen, and of ``min_observation`` at least, a share of ``max_mismatched_ratio`` may have another length,
+    and one of ``max_empty_ratio`` may be empty.
     """
     data, ranges = _ranges(call)
     sizes = call.argument("lengths", ())
@@ -173,13 +175,30 @@ def _gather_ranges_to_dense(call: Call) -> None:
     for number, size in enumerate(sizes):
         dense = np.zeros((len(ranges), size), data.dtype)
         for example, (start, length) in enumerate(ranges[:, number]):
-            if length not in (0, size):
-                raise call.error(f"range {number} of example {example} has {length} data, not {size}")
-            if length:
+            if length == size:
                 part = data[start : start + length]
                 order = slice(None) if keys is None else np.argsort(keys[start : start + length])
                 dense[example] = part[order]
         call.write(number, dense)
+    _count_odd_ranges(call, ranges[:, :, 1], np.array(sizes))
+
+
+def _count_odd_ranges(call: Call, lengths: Array, sizes: Array) -> None:
+    """Add to what the net has seen, and refuse what is too much."""
+    seen = call.memory["seen"] = call.memory.get("seen", 0) + len(lengths)
+    kinds = {
+        "empty": (lengths == 0, call.argument("max_empty_ratio", 1.0)),
+        "of another length": (
+            (lengths != 0) & (lengths != sizes),
+            call.argument("max_mismatched_ratio", 0.01),
+        ),
+    }
+    for kind, (odd, ratio) in kinds.items():
+        count = call.memory[kind] = call.memory.get(kind, 0) + odd.sum(0)
+        allowed = max(seen, call.argument("min_observation", 10000)) * ratio
+        for number in np.flatnonzero(count > allowed):
+            times = f"{count[number]} times of {seen}"
+            raise call.error(f"range {number} should have {sizes[number]} data; {times} it was {kind}")
 
 
 @runs("RemoveDataBlocks")
