@@ -1,4 +1,4 @@
-"""Nets that need fewer blobs. ONNX Runtime shares the memory of what it runs in any case."""
+"""Blobs that take the name of others which nobody needs any more, or are freed; and comparisons of nets."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ def share_grad_blobs(
         param_grads: Gradients of parameters, which stay as they are.
         namescope: Only blobs in this scope, or whose name is ``_`` and then the scope, are shared.
         dont_share_blobs: Further blobs that stay as they are.
-        share_activations: Whether all blobs that the net writes are shared, not only gradients.
+        share_activations: Whether outputs of layers are shared as well, those whose operator reads a weight
+            ``<output>_w``; but for the last two, which others often look at.
         blob_shapes: Shapes by blob; blobs have any size here, and it makes no difference.
     """
     proto = _message(net)
     scope = f"{namescope}/" if namescope and not namescope.endswith("/") else namescope or ""
     kept = {str(blob) for blobs in (losses, param_grads, dont_share_blobs or ()) for blob in blobs}
+    layers = [blob for op in proto.op for blob in op.output if f"{blob}_w" in op.input]
+    activations = set(layers[:-2]) if share_activations else set()
 
     def shared(blob: str) -> bool:
         in_scope = blob.startswith((scope, f"_{scope}"))
-        return in_scope and blob not in kept and (share_activations or blob.endswith("_grad"))
+        return in_scope and blob not in kept and (blob.endswith("_grad") or blob in activations)
 
     return _reused(proto, shared)
 
@@ -63,7 +66,7 @@ def release_blobs_when_used(
         dont_free_blobs: Blobs that are kept.
         selector_fun: Says of a blob whether it may be freed; None: all.
     """
-    kept = {str(blob) for blob in dont_free_blobs} | set(netproto.external_output) | _inside(netproto)
+    kept = {str(blob) for blob in dont_free_blobs} | set(netproto.external_output) | inner_names(netproto)
     kept.update(op.input[0] for op in netproto.op if op.type == "Alias")
     spans = _spans(netproto)
     freed: dict[int, list[str]] = {}
@@ -113,7 +116,7 @@ def _message(net: Any) -> NetDef:
     return proto
 
 
-def _inside(net: NetDef) -> set[str]:
+def inner_names(net: NetDef) -> set[str]:
     """The names in nets and texts of operators' arguments, which keep their blobs."""
     found: set[str] = set()
     pending = [argument for op in net.op for argument in op.arg]
@@ -142,7 +145,7 @@ def _spans(net: NetDef) -> dict[str, tuple[int, int]]:
 
 def _reused(net: NetDef, shared: Callable[[str], bool]) -> NetDef:
     """The net with fewer names: a blob takes the name of one that no later operator needs."""
-    kept = set(net.external_output) | _inside(net)
+    kept = set(net.external_output) | inner_names(net)
     spans = {blob: span for blob, span in _spans(net).items() if blob not in kept and shared(blob)}
     taken = {blob for op in net.op for blob in (*op.input, *op.output)} | set(net.external_input)
     starting: dict[int, list[str]] = {}
