@@ -143,6 +143,8 @@ ROWS = [
     # shapes
     "float[2,3,4] x => s = [0,-1]; y = Reshape(x, s)",
     "float[2,3,4] x, float[4,6] w => s = Shape(w); y = Reshape(x, s)",
+    "float[2,3,4] x, float[4,6] w => s = Shape(w); y = Reshape<allowzero = 1>(x, s)",
+    "float[0,3] x => s = [0,2]; y = Reshape<allowzero = 1>(x, s)",
     "float[N,3,4] x => s = Shape(x); z = [0]; n = Gather(s, z); "
     "r = [12]; t = Concat<axis = 0>(n, r); y = Reshape(x, t)",
     "float[2,3,4] x => y = Flatten<axis = -1>(x)",

@@ -572,6 +572,18 @@ SHAPES = [
         {"x": normal(3, 4), "shape": np.array([2, 6], np.int64)},
         lambda g: {"y": g["x"].reshape(2, 6), "old": np.array([3, 4])},
     ),
+    unary("Reshape(x)->(y,old) {shape=[0,-1]}", lambda x: x.reshape(2, -1), normal(2, 3, 4)),
+    Case(
+        "Reshape(x,shape)->(y,old)",
+        {"x": normal(3, 2, 4), "shape": np.array([-1, 0], np.int32)},
+        lambda g: {"y": g["x"].reshape(12, 2), "old": np.array([3, 2, 4])},
+    ),
+    unary("Reshape(x)->(y,old) {shape=[0,-1,0]}", lambda x: x.reshape(0, 0, 0), normal(2, 0)),
+    Case(
+        "Reshape(x,shape)->(y,old)",
+        {"x": normal(2, 0), "shape": np.array([-1, 0, 3], np.int64)},
+        lambda g: {"y": g["x"].reshape(0, 0, 3), "old": np.array([2, 0])},
+    ),
     unary("Flatten(x)->(y) {axis=2}", lambda x: x.reshape(6, -1), normal(2, 3, 4)),
     unary("FlattenToVec(x)->(y)", np.ravel, normal(2, 3)),
     unary("ExpandDims(x)->(y) {dims=[0,2]}", lambda x: x[None, :, None], normal(2, 3)),
@@ -677,6 +689,18 @@ REDUCTIONS = [
     unary("ReduceFrontMean(x)->(y) {num_reduce_dim=2}", lambda x: x.mean((0, 1)), normal(2, 3, 4)),
     unary("ReduceFrontMax(x)->(y)", lambda x: x.max(0), apart(2, 3, 4)),
     unary("ReduceBackSum(x)->(y)", lambda x: x.sum(-1), normal(2, 3, 4)),
+    Case(
+        "ReduceFrontSumGradient(dy,shape)->(dx) {num_reduce_dim=2}",
+        {"dy": normal(4), "shape": np.array([2, 3, 4])},
+        lambda g: {"dx": np.broadcast_to(g["dy"], (2, 3, 4))},
+        (),
+    ),
+    Case(
+        "ReduceBackMeanGradient(dy,shape,n)->(dx)",
+        {"dy": normal(3), "shape": np.array([3, 4]), "n": np.array([4, 1, 2], np.int32)},
+        lambda g: {"dx": g["dy"][:, None] * (np.arange(4) < g["n"][:, None]) / g["n"][:, None]},
+        (),
+    ),
     unary("ReduceBackMean(x)->(y) {num_reduce_dim=2}", lambda x: x.mean((1, 2)), normal(2, 3, 4)),
     unary("ReduceBackMax(x)->(y)", lambda x: x.max(-1), apart(2, 3, 4)),
 ]

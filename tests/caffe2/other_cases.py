@@ -118,6 +118,11 @@ OF_LENGTHS = [
         lambda g: {"y": g["x"][[2, 3, 4, 2, 3, 4, 0, 1]]},
         (),
     ),
+    Case(
+        "LengthsTopK(x,n)->(y,i) {k=2}",
+        {"x": apart(0), "n": np.zeros(3, np.int32)},
+        lambda g: {"y": np.zeros((3, 2)), "i": np.full((3, 2), -1)},
+    ),
     Case("LengthsTopK(x,n)->(y,i) {k=2}", {"x": apart(6), "n": LENGTHS}, lambda g: top(g["x"], g["n"], 2)),
 ]
 

@@ -129,7 +129,11 @@ SHAPED = [
             "y": np.stack([g["x"][:2], np.zeros((2, 2)), np.stack([g["x"][3], np.zeros(2)])]),
             "m": np.array([[True, True], [False, False], [True, False]]),
         },
-        (),
+    ),
+    Case(
+        "UnpackSegments(n,x)->(y) {max_length=2}",
+        {"n": np.array([3, 0, 1], np.int32), "x": _random.normal(size=(3, 2, 2))},
+        lambda g: {"y": np.concatenate([g["x"][0], g["x"][2, :1]])},
     ),
     Case(
         "Bucketize(x)->(y) {boundaries=[0.5,2.0]}",

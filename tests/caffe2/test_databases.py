@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netgrad.caffe2.caffe2_pb2 import TensorProtos
+from netgrad.caffe2.caffe2_pb2 import BlobSerializationOptions, SerializationOptions, TensorProtos
 from netgrad.caffe2.python import core, utils, workspace
 
 KINDS = ["minidb", "lmdb"]
@@ -180,6 +180,69 @@ def test_tensors_are_cut_by_default(tmp_path: Path) -> None:
     for path, arguments, count in [("some", {}, 2), ("one", {"chunk_size": 0}, 1)]:
         _run("Save", "x", [], db=str(tmp_path / path), db_type="minidb", absolute_path=1, **arguments)
         assert len(_content("minidb", tmp_path / path)) == count
+
+
+def test_options_of_saved_blobs(tmp_path: Path) -> None:
+    options = SerializationOptions(
+        options=[
+            BlobSerializationOptions(
+                blob_name_regex="h.*", chunk_size=10, float_format=BlobSerializationOptions.FLOAT_BFLOAT16
+            )
+        ]
+    )
+    x = np.random.default_rng(3).normal(size=25).astype(np.float32)
+    workspace.FeedBlob("half", x)
+    workspace.FeedBlob("full", x)
+    path = str(tmp_path / "data")
+    _run("Save", ["half", "full"], [], db=path, db_type="minidb", absolute_path=1, options=options)
+    assert len(_content("minidb", tmp_path / "data")) == 4
+    _run("Load", [], ["half", "full"], db=path, absolute_path=1)
+    np.testing.assert_array_equal(workspace.FetchBlob("full"), x)
+    np.testing.assert_allclose(workspace.FetchBlob("half"), x, rtol=2**-8)
+    assert not np.array_equal(workspace.FetchBlob("half"), x)
+
+
+def test_sizes_are_estimated() -> None:
+    """The figures are those that the original gives."""
+    workspace.ResetWorkspace()
+    for name, value in {
+        "a": np.zeros(9, np.float32),
+        "b": np.zeros(3, np.bool_),
+        "d": np.zeros(3),
+        "e": np.zeros(0, np.float32),
+        "h2": np.zeros((7, 2), np.float16),
+        "i": np.zeros(3, np.int32),
+        "i16": np.zeros(3, np.int16),
+        "u8": np.zeros(3, np.uint8),
+        "str": np.array(["a", "bbbbb"], object),
+        "text": "x" * 100,
+    }.items():
+        workspace.FeedBlob(name, value)
+    _run("CreateCounter", [], "counter")
+    options = SerializationOptions(
+        options=[
+            BlobSerializationOptions(
+                blob_name_regex="a|h2", chunk_size=4, float_format=BlobSerializationOptions.FLOAT_BFLOAT16
+            )
+        ]
+    )
+    _run("EstimateAllBlobSizes", [], ["n", "z"], options=options)
+    names = [name.decode() for name in workspace.FetchBlob("n")]
+    assert dict(zip(names, workspace.FetchBlob("z").tolist(), strict=True)) == {
+        "a": 171,
+        "b": 54,
+        "d": 75,
+        "e": 0,
+        "h2": 250,
+        "i": 63,
+        "i16": 62,
+        "u8": 58,
+        "str": 153,
+        "text": 124,
+        "counter": 0,
+        "n": 51 + 13 * 50,
+        "z": 51 + 13 * 8,
+    }
 
 
 def test_names_that_are_saved_and_loaded(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import netgrad
 from netgrad import caffe2
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.blobs import from_records, to_records
-from netgrad.caffe2.caffe2_pb2 import NetDef, TensorProto
+from netgrad.caffe2.caffe2_pb2 import BlobSerializationOptions, NetDef, TensorProto
 from netgrad.caffe2.minidb import read_records
+from netgrad.caffe2.stored_forms import StoredForms
 from netgrad.caffe2.tensors import to_array, to_message
 from netgrad.core import InvalidArgumentError, InvalidModelError
 
@@ -89,7 +90,7 @@ def test_tensors_of_all_types(dtype: str) -> None:
 
 def test_large_tensors_come_in_chunks_in_any_order() -> None:
     blobs = {"big": np.arange(10, dtype=np.int64).reshape(2, 5), "empty": np.zeros((0, 3)), "text": "hello"}
-    records = list(to_records(blobs, chunk=4))
+    records = list(to_records(blobs, StoredForms(4)))
     assert [key for key, _ in records] == ["big#%0", "big#%1", "big#%2", "empty#%0", "text"]
     again = from_records(reversed(records))
     np.testing.assert_array_equal(again["big"], blobs["big"])
@@ -97,6 +98,30 @@ def test_large_tensors_come_in_chunks_in_any_order() -> None:
     assert again["text"] == b"hello"
     with pytest.raises(InvalidModelError, match="missing chunks: big"):
         from_records(records[1:])
+
+
+def test_options_say_how_blobs_are_stored() -> None:
+    """The first pattern that matches the whole name counts, and says all of it."""
+    half = BlobSerializationOptions.FLOAT_BFLOAT16
+    options = [
+        BlobSerializationOptions(blob_name_regex="a", chunk_size=3, float_format=half),
+        BlobSerializationOptions(blob_name_regex="a|b.*", chunk_size=-1),
+        BlobSerializationOptions(blob_name_regex="c"),
+    ]
+    numbers = np.array([1.0, 1.00390625, -3.14159265, 1.01171875, np.inf, np.nan], np.float32)
+    blobs = {"a": numbers, "ab": numbers, "bc": numbers, "c": numbers}
+    records = list(to_records(blobs, StoredForms(4, options)))
+    assert [key for key, _ in records] == ["a#%0", "a#%1", "ab#%0", "ab#%1", "bc#%0", "c#%0"]
+    assert len(records[0][1]) < len(records[2][1]) - 4
+    again = from_records(records)
+    # bfloat16 has 8 bits: halves are rounded away from zero.
+    np.testing.assert_array_equal(
+        again["a"], np.array([1.0, 1.0078125, -3.140625, 1.015625, np.inf, np.nan], np.float32)
+    )
+    for name in ("ab", "bc", "c"):
+        np.testing.assert_array_equal(again[name], numbers)
+    with pytest.raises(InvalidArgumentError, match=r"the pattern '\('"):
+        StoredForms(options=[BlobSerializationOptions(blob_name_regex="(")])
 
 
 @pytest.mark.parametrize("content", [b"", b"\x05\x00\x00\x00", b"\x01\x00\x00\x00\x09\x00\x00\x00ab"])

@@ -103,7 +103,7 @@ def test_gradients(case: Case) -> None:
     for name in case.wrt:
         slopes = _slopes(case, name, cotangent)
         assert found[name].shape == slopes.shape, name
-        scale = max(1.0, float(np.abs(slopes).max()))
+        scale = float(np.abs(slopes).max(initial=1.0))
         np.testing.assert_allclose(found[name], slopes, rtol=1e-4, atol=1e-4 * scale, err_msg=name)
 
 
@@ -300,3 +300,17 @@ def test_lengths_that_do_not_add_up_to_the_rows_are_an_error(operator: str, leng
     blobs = {"x": np.ones((5, 2), np.float32), "n": np.array(lengths, np.int32)}
     with pytest.raises(RuntimeFailureError, match="indices element out of data bounds"):
         caffe2.run(net(operator), blobs)
+
+
+@pytest.mark.parametrize("lengths", [[1, 2], [4, 3]])
+def test_packed_lengths_that_do_not_add_up_to_the_rows_are_an_error(lengths: list[int]) -> None:
+    blobs = {"x": np.ones((5, 2), np.float32), "n": np.array(lengths, np.int32)}
+    with pytest.raises(RuntimeFailureError, match=r"PackSegments\(n, x\)"):
+        caffe2.run(net("PackSegments(n,x)->(y)"), blobs)
+
+
+def test_unpacked_lengths_beyond_the_places_are_an_error() -> None:
+    """They would read what belongs to the next segment."""
+    blobs = {"x": np.ones((2, 3, 2), np.float32), "n": np.array([4, 1], np.int32)}
+    with pytest.raises(RuntimeFailureError, match=r"UnpackSegments\(n, x\).*out of data bounds"):
+        caffe2.run(net("UnpackSegments(n,x)->(y)"), blobs)

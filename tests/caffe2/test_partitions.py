@@ -133,6 +133,10 @@ def test_buckets() -> None:
     }
     expected = [[0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 1]]
     _check(_run("BatchBucketOneHot", inputs, 1), expected)
+    net = core.Net("buckets")
+    net.BatchBucketOneHot(list(inputs), "hot")
+    shapes, types = workspace.InferShapesAndTypes([net], {name: x.shape for name, x in inputs.items()})
+    assert (shapes["hot"], types["hot"]) == ([3, 7], core.DataType.FLOAT)
 
 
 def test_joined_texts() -> None:

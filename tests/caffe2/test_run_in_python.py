@@ -405,6 +405,10 @@ def test_texts_are_packed_and_looked_up() -> None:
     expected = np.array([[b"a", b""], [b"", b""], [b"b", b"c"]], object)
     np.testing.assert_array_equal(workspace.FetchBlob("y"), expected)
     np.testing.assert_array_equal(workspace.FetchBlob("m"), expected != b"")
+    _run("UnpackSegments", ["l", "y"], "back", max_length=2)
+    np.testing.assert_array_equal(workspace.FetchBlob("back"), np.array([b"a", b"b", b"c"], object))
+    with pytest.raises(RuntimeError, match="don't fit the shape"):
+        _run("UnpackSegments", ["l", "y"], "back")
     _run("IsMemberOf", "x", "y", value=["c", "a"])
     np.testing.assert_array_equal(workspace.FetchBlob("y"), [True, False, True, False])
 

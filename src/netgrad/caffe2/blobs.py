@@ -10,22 +10,25 @@ import numpy as np
 from netgrad.caffe2.caffe2_pb2 import BlobProto
 from netgrad.caffe2.read import parse
 from netgrad.caffe2.stored import Stored, stored_value
+from netgrad.caffe2.stored_forms import StoredForms
 from netgrad.caffe2.tensors import ELEMENTS, Array, elements_of, to_message
 from netgrad.core import InvalidModelError
-
-CHUNK = 1_000_000
-"""Elements that one record holds at most."""
 
 _SEPARATOR = "#%"
 _STRING = "std::string"
 
 
-def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[str, bytes]]:
+def to_records(blobs: Mapping[str, Any], forms: StoredForms | None = None) -> Iterator[tuple[str, bytes]]:
     """The records of blobs: arrays, texts or bytes, and what else has a form there (see `Stored`).
+
+    Args:
+        blobs: The values by name.
+        forms: How tensors are cut and stored; None: all alike.
 
     Raises:
         InvalidArgumentError: Caffe2 has no tensors of an array's element type.
     """
+    forms = forms or StoredForms()
     for name, value in blobs.items():
         if isinstance(value, str | bytes):
             content = value.encode() if isinstance(value, str) else value
@@ -34,10 +37,10 @@ def to_records(blobs: Mapping[str, Any], chunk: int = CHUNK) -> Iterator[tuple[s
         if isinstance(value, Stored):
             yield name, value.to_message(name).SerializeToString()
             continue
-        array = np.asarray(value)
-        for count, begin in enumerate(range(0, max(array.size, 1), chunk)):
-            end = min(begin + chunk, array.size)
-            tensor = to_message(array, name, begin, end)
+        array, form = np.asarray(value), forms.of(name)
+        for count, begin in enumerate(range(0, max(array.size, 1), form.chunk)):
+            end = min(begin + form.chunk, array.size)
+            tensor = to_message(array, name, begin, end, bfloat16=form.bfloat16)
             tensor.device_detail.SetInParent()
             blob = BlobProto(name=name, type="Tensor", tensor=tensor)
             yield f"{name}{_SEPARATOR}{count}", blob.SerializeToString()

@@ -92,7 +92,7 @@ class ExternalDataProto(_message.Message):
     def __init__(self, source_type: _Optional[_Union[ExternalDataProto.SourceType, str]] = ..., record_id: _Optional[str] = ..., record_size: _Optional[int] = ..., offset: _Optional[int] = ..., strides: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TensorProto(_message.Message):
-    __slots__ = ("dims", "data_type", "storage_type", "float_data", "int32_data", "byte_data", "string_data", "double_data", "int64_data", "raw_data", "external_data", "name", "device_detail", "segment")
+    __slots__ = ("dims", "data_type", "storage_type", "float_data", "int32_data", "byte_data", "string_data", "double_data", "int64_data", "raw_data", "data_format", "external_data", "name", "device_detail", "segment")
     class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNDEFINED: _ClassVar[TensorProto.DataType]
@@ -135,6 +135,12 @@ class TensorProto(_message.Message):
     RAW: TensorProto.StorageType
     EXTERNAL: TensorProto.StorageType
     NO_CONTENT: TensorProto.StorageType
+    class SerializationFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        FMT_PROTOBUF: _ClassVar[TensorProto.SerializationFormat]
+        FMT_BFLOAT16: _ClassVar[TensorProto.SerializationFormat]
+    FMT_PROTOBUF: TensorProto.SerializationFormat
+    FMT_BFLOAT16: TensorProto.SerializationFormat
     class Segment(_message.Message):
         __slots__ = ("begin", "end")
         BEGIN_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +158,7 @@ class TensorProto(_message.Message):
     DOUBLE_DATA_FIELD_NUMBER: _ClassVar[int]
     INT64_DATA_FIELD_NUMBER: _ClassVar[int]
     RAW_DATA_FIELD_NUMBER: _ClassVar[int]
+    DATA_FORMAT_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_DATA_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DEVICE_DETAIL_FIELD_NUMBER: _ClassVar[int]
@@ -166,11 +173,12 @@ class TensorProto(_message.Message):
     double_data: _containers.RepeatedScalarFieldContainer[float]
     int64_data: _containers.RepeatedScalarFieldContainer[int]
     raw_data: bytes
+    data_format: TensorProto.SerializationFormat
     external_data: ExternalDataProto
     name: str
     device_detail: DeviceOption
     segment: TensorProto.Segment
-    def __init__(self, dims: _Optional[_Iterable[int]] = ..., data_type: _Optional[_Union[TensorProto.DataType, str]] = ..., storage_type: _Optional[_Union[TensorProto.StorageType, str]] = ..., float_data: _Optional[_Iterable[float]] = ..., int32_data: _Optional[_Iterable[int]] = ..., byte_data: _Optional[bytes] = ..., string_data: _Optional[_Iterable[bytes]] = ..., double_data: _Optional[_Iterable[float]] = ..., int64_data: _Optional[_Iterable[int]] = ..., raw_data: _Optional[bytes] = ..., external_data: _Optional[_Union[ExternalDataProto, _Mapping]] = ..., name: _Optional[str] = ..., device_detail: _Optional[_Union[DeviceOption, _Mapping]] = ..., segment: _Optional[_Union[TensorProto.Segment, _Mapping]] = ...) -> None: ...
+    def __init__(self, dims: _Optional[_Iterable[int]] = ..., data_type: _Optional[_Union[TensorProto.DataType, str]] = ..., storage_type: _Optional[_Union[TensorProto.StorageType, str]] = ..., float_data: _Optional[_Iterable[float]] = ..., int32_data: _Optional[_Iterable[int]] = ..., byte_data: _Optional[bytes] = ..., string_data: _Optional[_Iterable[bytes]] = ..., double_data: _Optional[_Iterable[float]] = ..., int64_data: _Optional[_Iterable[int]] = ..., raw_data: _Optional[bytes] = ..., data_format: _Optional[_Union[TensorProto.SerializationFormat, str]] = ..., external_data: _Optional[_Union[ExternalDataProto, _Mapping]] = ..., name: _Optional[str] = ..., device_detail: _Optional[_Union[DeviceOption, _Mapping]] = ..., segment: _Optional[_Union[TensorProto.Segment, _Mapping]] = ...) -> None: ...
 
 class TensorProtos(_message.Message):
     __slots__ = ("protos",)
@@ -375,6 +383,30 @@ class BlobProto(_message.Message):
     content_num_chunks: int
     content_chunk_id: int
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., tensor: _Optional[_Union[TensorProto, _Mapping]] = ..., content: _Optional[bytes] = ..., qtensor: _Optional[_Union[QTensorProto, _Mapping]] = ..., content_num_chunks: _Optional[int] = ..., content_chunk_id: _Optional[int] = ...) -> None: ...
+
+class BlobSerializationOptions(_message.Message):
+    __slots__ = ("blob_name_regex", "chunk_size", "float_format")
+    class FloatFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        FLOAT_DEFAULT: _ClassVar[BlobSerializationOptions.FloatFormat]
+        FLOAT_PROTOBUF: _ClassVar[BlobSerializationOptions.FloatFormat]
+        FLOAT_BFLOAT16: _ClassVar[BlobSerializationOptions.FloatFormat]
+    FLOAT_DEFAULT: BlobSerializationOptions.FloatFormat
+    FLOAT_PROTOBUF: BlobSerializationOptions.FloatFormat
+    FLOAT_BFLOAT16: BlobSerializationOptions.FloatFormat
+    BLOB_NAME_REGEX_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FLOAT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    blob_name_regex: str
+    chunk_size: int
+    float_format: BlobSerializationOptions.FloatFormat
+    def __init__(self, blob_name_regex: _Optional[str] = ..., chunk_size: _Optional[int] = ..., float_format: _Optional[_Union[BlobSerializationOptions.FloatFormat, str]] = ...) -> None: ...
+
+class SerializationOptions(_message.Message):
+    __slots__ = ("options",)
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    options: _containers.RepeatedCompositeFieldContainer[BlobSerializationOptions]
+    def __init__(self, options: _Optional[_Iterable[_Union[BlobSerializationOptions, _Mapping]]] = ...) -> None: ...
 
 class DBReaderProto(_message.Message):
     __slots__ = ("name", "source", "db_type", "key")

@@ -51,7 +51,9 @@ def number_of(dtype: Any) -> int:
     return _NUMBERS[found]
 
 
-def to_message(array: Array, name: str | None = None, begin: int = 0, end: int | None = None) -> TensorProto:
+def to_message(
+    array: Array, name: str | None = None, begin: int = 0, end: int | None = None, *, bfloat16: bool = False
+) -> TensorProto:
     """An array as a message.
 
     Args:
@@ -59,6 +61,7 @@ def to_message(array: Array, name: str | None = None, begin: int = 0, end: int |
         name: The name that it gets.
         begin: The first element (in row-major order) that the message holds.
         end: The element after the last one; with None the message holds all elements and says no segment.
+        bfloat16: Whether of elements of float32 only the upper halves are kept.
 
     Raises:
         InvalidArgumentError: Caffe2 has no tensors of its element type.
@@ -71,7 +74,10 @@ def to_message(array: Array, name: str | None = None, begin: int = 0, end: int |
     if end is not None:
         message.segment.begin, message.segment.end = begin, end
         elements = elements[begin:end]
-    if message.data_type == TensorProto.STRING:
+    if bfloat16 and message.data_type == TensorProto.FLOAT:
+        message.data_format = TensorProto.FMT_BFLOAT16
+        message.raw_data = _upper_halves(elements).astype("<u2").tobytes()
+    elif message.data_type == TensorProto.STRING:
         message.string_data.extend(_text(one) for one in elements)
     elif message.data_type == TensorProto.FLOAT16:
         message.int32_data.extend(elements.view(np.uint16).astype(np.int32))
@@ -80,6 +86,12 @@ def to_message(array: Array, name: str | None = None, begin: int = 0, end: int |
     else:
         message.int32_data.extend(elements.astype(np.int32).tolist())
     return message
+
+
+def _upper_halves(elements: Array) -> Array:
+    """Of float32, as uint16; rounded, halves away from zero, as the original does."""
+    bits = np.ascontiguousarray(elements).view(np.uint32).astype(np.uint64)
+    return np.where(np.isnan(elements), np.uint16(0x7FC0), ((bits + 0x8000) >> 16).astype(np.uint16))
 
 
 def _text(element: Any) -> bytes:
@@ -102,6 +114,10 @@ def elements_of(message: TensorProto) -> Array:
         raise InvalidModelError(f"{where} has elements of the unknown type {kind}")
     if message.HasField("external_data"):
         raise InvalidModelError(f"{where} is stored in another file, which can't be read")
+    if message.data_format == TensorProto.FMT_BFLOAT16:
+        if kind != TensorProto.FLOAT:
+            raise InvalidModelError(f"{where} has elements of type {kind} in the form of bfloat16")
+        return (np.frombuffer(message.raw_data, "<u2").astype(np.uint32) << 16).view(np.float32)
     if message.HasField("raw_data") and message.raw_data:
         return np.frombuffer(message.raw_data, np.dtype(ELEMENTS[kind]).newbyteorder("<"))
     if kind == TensorProto.STRING:

@@ -174,8 +174,8 @@ def _lengths_top_k(c: Context, data: Value, lengths: Value) -> Sequence[Value]:
 @lowers("LengthsTopKGradient")
 def _lengths_top_k_gradient(c: Context, lengths: Value, chosen: Value, dy: Value) -> Value:
     b, lengths = c.b, whole(c.b, lengths)
-    exist = chosen >= 0
-    places = b.where(exist, b.unsqueeze(_starts(b, lengths), [1]) + whole(b, chosen), 0)
     total = b.reduce_sum(lengths, [0], keepdims=True)
-    flat = b.reshape(b.where(exist, dy, 0.0), [-1])
-    return scatter_along(b, flat, 0, b.reshape(places, [-1]), total)
+    # What doesn't exist goes to a place behind all others, which is there even if nothing else is.
+    places = b.where(chosen >= 0, b.unsqueeze(_starts(b, lengths), [1]) + whole(b, chosen), total)
+    flat = b.reshape(dy, [-1])
+    return b.slice(scatter_along(b, flat, 0, b.reshape(places, [-1]), total + 1), 0, 0, -1)

@@ -40,31 +40,56 @@ def packed(b: Builder, sizes: Value, rows: Value, fill: float = 0.0, most: int =
     inside = b.op("Less", step, b.unsqueeze(sizes, [1]))
     # The padding is row 0, so that lengths that add up to more than there are rows read outside, and fail.
     places = b.where(inside, b.unsqueeze(starts, [1]) + step + 1, 0)
+    return b.op("Gather", _behind(b, fill, rows), places, axis=0), inside
+
+
+def _behind(b: Builder, fill: float, rows: Value) -> Value:
+    """``rows`` behind one that holds ``fill``."""
     assert rows.dtype is not None, "the element type of every blob is known"
-    padding = b.fill(joined(b, [b.ints([1]), *_tail(b, rows, 1)]), fill, rows.dtype)
-    return b.op("Gather", b.concat([padding, rows], 0), places, axis=0), inside
+    row = b.fill(joined(b, [b.ints([1]), *_tail(b, rows, 1)]), fill, rows.dtype)
+    return b.concat([row, rows], 0)
 
 
-def unpacked(b: Builder, sizes: Value, batch: Value) -> Value:
-    """The opposite of `packed`."""
+def unpacked(b: Builder, sizes: Value, batch: Value, *, cut: bool = False) -> Value:
+    """The opposite of `packed`. Rows that the batch has no places for fail, or with ``cut`` are zeros."""
     ids, within = within_segments(b, sizes)
+    width = length(b, batch, 1)
     rows = _reshaped(b, batch, [product(b, batch, 0, 2), *_tail(b, batch, 2)])
-    return b.op("Gather", rows, ids * length(b, batch, 1) + within, axis=0)
+    inside = b.op("Less", within, width)
+    places = ids * width + within
+    if cut:
+        return b.op("Gather", _behind(b, 0.0, rows), b.where(inside, places + 1, 0), axis=0)
+    outside = product(b, batch, 0, 2)
+    return b.op("Gather", rows, b.where(inside, places, outside), axis=0)
 
 
 @lowers("PackSegments")
 def _pack(c: Context, sizes: Value, rows: Value) -> Sequence[Value]:
-    """With ``pad_minf`` the padding is -inf, else zeros; with ``max_length`` there are so many places."""
+    """With ``pad_minf`` the padding is -inf, else zeros; with ``max_length`` there are so many places.
+
+    It fails where the lengths add up to another number of rows. As the gradient of UnpackSegments it
+    reads only the rows that this has kept.
+    """
+    b, most = c.b, c.argument("max_length", -1)
     fill = -np.inf if c.argument("pad_minf", False) and rows.is_floating else 0.0
-    batch, inside = packed(c.b, sizes, rows, fill, c.argument("max_length", -1))
+    if most >= 0 and c.definition.is_gradient_op:
+        sizes = b.op("Min", whole(b, sizes), b.ints([most]))
+    total = b.reduce_sum(whole(b, sizes), [0], keepdims=True)
+    rows = b.assume_like(_reshaped(b, rows, [total, *_tail(b, rows, 1)]), rows)
+    batch, inside = packed(b, sizes, rows, fill, most)
     return [batch, inside] if c.outputs > 1 else [batch]
 
 
 @lowers("UnpackSegments")
 def _unpack(c: Context, sizes: Value, batch: Value) -> Value:
-    if c.argument("max_length", -1) != -1:
-        raise c.refused("the argument 'max_length' has cut segments, of which nothing says what was there")
-    return unpacked(c.b, sizes, batch)
+    """With ``max_length`` segments give so many rows at most.
+
+    As the gradient of PackSegments it gives zeros for the rows that this has cut, which have no influence.
+    """
+    most = c.argument("max_length", -1)
+    if most >= 0 and not c.definition.is_gradient_op:
+        sizes = c.b.op("Min", whole(c.b, sizes), c.b.ints([most]))
+    return unpacked(c.b, sizes, batch, cut=most >= 0 and c.definition.is_gradient_op)
 
 
 def _turned(b: Builder, batch: Value) -> Value:

@@ -98,8 +98,12 @@ def _reduce_one_end(c: Context, *given: Value) -> Value:
 
 @lowers(*(f"{type_}Gradient" for type_ in _ENDS))
 def _reduce_one_end_gradient(c: Context, dy: Value, x: Value, *rest: Value) -> list[Value]:
+    """Of sums and means, ``x`` may also be its shape, as int64."""
     type_ = c.definition.type.removesuffix("Gradient")
     sizes = rest[1:] if type_.endswith("Max") else rest
+    if x.dtype == ir.DataType.INT64 and not type_.endswith("Max"):
+        assert dy.dtype is not None, "the element type of every blob is known"
+        x = c.b.assume_shape(c.b.fill(x, 0, dy.dtype), (None,) * c.static(x, 0))
     return gradients(c.b, lambda b, given: [_one_end(c, b, given, type_)], [x], [dy], sizes)
 
 

@@ -20,9 +20,44 @@ from netgrad.onnx.rules.placing import joined, length, lengths
 
 @lowers("Reshape")
 def _reshape(c: Context, x: Value, shape: Value | None = None) -> Sequence[Value]:
-    target = c.b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
-    result = c.b.op("Reshape", x, c.b.cast(target, ir.DataType.INT64))
-    return [result, c.b.shape_of(x)]
+    """0 in the new shape keeps the dim, except where ``x`` has no elements: then 0 is 0, and so is -1."""
+    b = c.b
+    dims = c.numbers("shape") if shape is None else shape.constant
+    if dims is not None:
+        result = _reshaped(b, x, [int(dim) for dim in dims])
+    else:
+        assert shape is not None, "else there are numbers"
+        target = b.cast(shape, ir.DataType.INT64)
+        # A gradient gets the shape of the input, in which nothing is left open.
+        result = b.op(
+            "Reshape", x, target if c.definition.is_gradient_op else _closed(b, x, target), allowzero=1
+        )
+    return [result, b.shape_of(x)]
+
+
+def _reshaped(b: Builder, x: Value, dims: list[int]) -> Value:
+    if 0 not in dims:
+        return b.op("Reshape", x, b.ints(dims))
+    assert x.rank is not None, "the rank of every blob is known"
+    kept = [
+        lengths(b, x, axis, axis + 1) if dim == 0 and axis < x.rank else b.ints([dim])
+        for axis, dim in enumerate(dims)
+    ]
+    target = b.where(_is_empty(b, x), b.ints([max(dim, 0) for dim in dims]), joined(b, kept))
+    return b.assume_shape(b.op("Reshape", x, target, allowzero=1), (None,) * len(dims))
+
+
+def _closed(b: Builder, x: Value, target: Value) -> Value:
+    """A new shape that is only known when the net runs, with what it leaves open filled in."""
+    count = b.shape_of(target)
+    assert x.rank is not None, "the rank of every blob is known"
+    own = b.slice(b.concat([b.shape_of(x), b.fill(count, 0, ir.DataType.INT64)], 0), 0, 0, count)
+    kept = b.where(target.equals(0), own, target)
+    return b.assume_like(b.where(_is_empty(b, x), b.op("Max", target, b.ints([0])), kept), target)
+
+
+def _is_empty(b: Builder, x: Value) -> Value:
+    return b.op("Equal", b.op("Size", x), b.constant(np.asarray(0)))
 
 
 @lowers("ResizeLike")

@@ -20,10 +20,8 @@ def _reshaped(n: Node, x: str, shape: Sequence[int], output: str | None = None) 
 
 @writes("Reshape")
 def _reshape(n: Node) -> None:
-    shape = n.info(1).constant
-    if n.attribute("allowzero", 0) and (shape is None or 0 in shape):
-        raise n.refused("a 0 in Caffe2's Reshape stands for the dim that is there (allowzero)")
-    if shape is not None:
+    """A 0 in Caffe2's Reshape is 0 where there are no elements; with allowzero, others can't have any."""
+    if n.info(1).constant is not None:
         _reshaped(n, n.inputs[0], n.numbers(1))
     else:
         n.write("Reshape", n.inputs, [n.outputs[0], n.fresh("old_shape")])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import unittest
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,3 +91,9 @@ class TestCase(unittest.TestCase):
         file = tempfile.NamedTemporaryFile()  # noqa: SIM115  closed by the clean-up
         self.addCleanup(file.close)
         return file
+
+    def make_tempdir(self) -> Path:
+        """A folder that is deleted when the test ends."""
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        return folder

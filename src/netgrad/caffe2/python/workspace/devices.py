@@ -11,7 +11,9 @@ from netgrad.caffe2.running.errors import RunError
 
 has_cuda_support = False
 has_hip_support = False
-has_fbgemm = False
+has_fbgemm = True
+"""Whether tensors can be saved as bfloat16."""
+
 has_gpu_support = False
 GpuDeviceType = CUDA
 

@@ -26,6 +26,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     sparse_dropout,
     sparse_updates,
     statistics,
+    stored_sizes,
     text_files,
     texts,
     times,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.blobs import CHUNK, from_records, to_records
-from netgrad.caffe2.caffe2_pb2 import TensorProto, TensorProtos
+from netgrad.caffe2.blobs import from_records, to_records
+from netgrad.caffe2.caffe2_pb2 import SerializationOptions, TensorProto, TensorProtos
 from netgrad.caffe2.running.blob import as_array, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.databases import Cursor, Database, OpenMode, open_database
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.running.registry import runs
 from netgrad.caffe2.stored import Stored
+from netgrad.caffe2.stored_forms import CHUNK, WHOLE, StoredForms
 from netgrad.caffe2.tensors import to_array
 
 
@@ -177,7 +177,9 @@ def _save(call: Call) -> None:
         path = _path(call)
     blobs = dict(zip(_saved_names(call, names), (_saved(call, name) for name in names), strict=True))
     chunk = call.argument("chunk_size", -1)  # 0: each tensor in one record, however large
-    records = list(to_records(blobs, sys.maxsize if chunk == 0 else CHUNK if chunk < 0 else chunk))
+    options = SerializationOptions.FromString(call.argument("options", b"")).options
+    forms = StoredForms(WHOLE if chunk == 0 else CHUNK if chunk < 0 else chunk, options)
+    records = list(to_records(blobs, forms))
     transaction = _open(call, path, OpenMode.new).new_transaction()
     for key, value in records:
         transaction.put(key, value)

@@ -228,4 +228,4 @@ def _batch_bucket_one_hot(call: Call) -> None:
         np.searchsorted(part, column)[:, None] == np.arange(len(part) + 1)
         for part, column in zip(parts, x.T, strict=True)
     ]
-    call.write(0, np.concatenate(columns, 1).astype(np.int64))
+    call.write(0, np.concatenate(columns, 1).astype(np.float32))

@@ -144,6 +144,8 @@ def _is_member(call: Call) -> None:
 def _pack(call: Call) -> None:
     """Texts of each segment side by side, behind them empty ones; and which places are texts."""
     sizes, texts = call.array(0), call.array(1)
+    if sizes.sum() != len(texts):
+        raise call.error(f"the lengths add up to {sizes.sum()}, and there are {len(texts)} texts")
     most = call.argument("max_length", -1)
     width = most if most >= 0 else int(sizes.max(initial=0))
     inside = np.arange(width) < sizes[:, None]
@@ -153,6 +155,17 @@ def _pack(call: Call) -> None:
     call.write(0, batch)
     if len(call.definition.output) > 1:
         call.write(1, inside)
+
+
+@runs_texts("UnpackSegments")
+def _unpack(call: Call) -> None:
+    """The opposite of PackSegments; with ``max_length`` a segment gives so many texts at most."""
+    sizes, batch = call.array(0), call.array(1)
+    most = call.argument("max_length", -1)
+    sizes = sizes if most < 0 else np.minimum(sizes, most)
+    if len(sizes) != len(batch) or sizes.max(initial=0) > batch.shape[1]:
+        raise call.error(f"the lengths {sizes.tolist()} don't fit the shape {batch.shape}")
+    call.write(0, batch[np.arange(batch.shape[1]) < sizes[:, None]])
 
 
 @runs_texts("EQ", "NE")
