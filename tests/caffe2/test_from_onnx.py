@@ -93,8 +93,10 @@ NOT_BACK = {
     "CumSum",
     "EyeLike",
     "GatherElements",
+    "GatherND",
     "IsNaN",
     "MaxRoiPool",
+    "NonZero",
     "ReverseSequence",
     "RoiAlign",
     "ScatterElements",
@@ -102,12 +104,13 @@ NOT_BACK = {
     "Unique",
 }
 # Forms without a way back, of operators that have one: places of maxima, computed parts, bounds, counts and
-# sizes, images of three dims, rows that are padded.
+# sizes, images of three dims, rows that are padded, regions that are turned.
 FORMS_NOT_BACK = (
     "DotProductWithPadding(x,w)->(y) {pad_value=0.5,replicate=0}",
     "MaxPoolWithIndex(",
     "NumpyTile(",
     "ReduceBackMeanGradient(dy,shape,n)",
+    "RoIAlignRotated(x,r)->(y) {pooled",
     "ResizeNearest3D(",
     "Slice(x,s,e)",
     "SplitByLengths(",

@@ -60,10 +60,10 @@ def Register(helper: Callable[..., Any]) -> None:
     _HELPERS[name] = helper
 
 
-def has_helper(helper_or_name: Any) -> bool:
+def has_helper(helper_or_helper_name: Any) -> bool:
     """Whether there is a layer of that name or function."""
-    name = helper_or_name if isinstance(helper_or_name, str) else helper_or_name.__name__
-    return name in _HELPERS
+    given = helper_or_helper_name
+    return (given if isinstance(given, str) else given.__name__) in _HELPERS
 
 
 @contextlib.contextmanager

@@ -7,8 +7,12 @@ import os
 from netgrad.caffe2.running.errors import RunError
 
 
-def InitOpsLibrary(name: str) -> None:
+def InitOpsLibrary(name: str, trigger_lazy: bool = True) -> None:
     """Say that there is no such library, as the original does; its operators are unknown when they are used.
+
+    Args:
+        name: The file.
+        trigger_lazy: Without effect: no library waits to be loaded.
 
     Raises:
         RunError: There is one.

@@ -23,9 +23,9 @@ class ModifierContext:
     """The modifiers that are in force, by name; those of inner blocks come before those of outer ones."""
 
     @classmethod
-    def current(cls: type[_Context]) -> _Context:
-        """The one of this class and thread."""
-        found: _Context = _own.contexts.setdefault(cls, cls())
+    def current(cls: type[_Context], value: _Context | None = None, required: bool = True) -> _Context:
+        """``value``, or else the one of this class and thread, which is there without being entered."""
+        found: _Context = _own.contexts.setdefault(cls, cls()) if value is None else value
         return found
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.python import core
+from netgrad.caffe2.python.core.remap import remap_operands
 from netgrad.caffe2.recurrence import FORWARD
 
 
@@ -65,7 +66,7 @@ def _adapt(op: OperatorDef, names: Mapping[str, str], device: DeviceOption | Non
     for argument in op.arg:
         if argument.name == "is_test" and argument.i == 0:
             raise Exception(f"an operator has is_test=0, as in a model that is trained: {op}")
-    core.remap_proto(op, names)
+    remap_operands(op, names)
     if device is not None:
         op.device_option.CopyFrom(device)
     if op.type != FORWARD:
@@ -73,7 +74,7 @@ def _adapt(op: OperatorDef, names: Mapping[str, str], device: DeviceOption | Non
     for argument in op.arg:
         if argument.name == "backward_step_net":
             argument.n.CopyFrom(NetDef())
-    core.recurrent_network_op_remap(op, names)
+    core.recurrent_network_op_remap(op, "", names)
     for argument in op.arg:
         for step in argument.n.op:
             _adapt(step, {}, device)

@@ -34,10 +34,10 @@ class TextFileReader(Reader):
         )
         self._batch_size = batch_size
 
-    def read(self, read_net: Any) -> tuple[Any, list[Any]]:
+    def read(self, net: Any) -> tuple[Any, list[Any]]:
         """The next lines."""
         count = len(self.schema().field_names())
         fields = core.output_to_list(
-            read_net.TextFileReaderRead([self._reader], count, batch_size=self._batch_size)
+            net.TextFileReaderRead([self._reader], count, batch_size=self._batch_size)
         )
-        return read_net.IsEmpty([fields[0]]), fields
+        return net.IsEmpty([fields[0]]), fields

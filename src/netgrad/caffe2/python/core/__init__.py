@@ -43,6 +43,7 @@ from netgrad.caffe2.python.core.process import (
 )
 from netgrad.caffe2.python.core.python_operators import CreatePythonOperator
 from netgrad.caffe2.python.core.remap import (
+    DEFAULT_REMAP_FUNCS,
     control_op_remap,
     recurrent_network_op_remap,
     remap_input,
@@ -72,6 +73,7 @@ from netgrad.caffe2.python.scope import (
 _REGISTERED_OPERATORS = registered_types()  # scripts ask whether a type is in it
 
 __all__ = [
+    "DEFAULT_REMAP_FUNCS",
     "IR",
     "BlobReference",
     "C",

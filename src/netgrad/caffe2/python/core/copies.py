@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
-from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, RemapFunction, remap_proto
+from netgrad.caffe2.python.core.remap import DEFAULT_REMAP_FUNCS, RemapFunction, remap_operands
 from netgrad.caffe2.python.core.ssa import get_op_ids_in_path, get_ssa
 
 
@@ -20,7 +20,7 @@ def cloned(
 ) -> NetDef:
     """A copy of a net; see `Net.Clone`."""
     renames = {str(old): str(new) for old, new in (blob_remap or {}).items()}
-    inside = {**DEFAULT_REMAPS, **(remap_funcs or {})}
+    inside = {**DEFAULT_REMAP_FUNCS, **(remap_funcs or {})}
     copy = NetDef()
     copy.CopyFrom(net)
     copy.name = name
@@ -28,9 +28,9 @@ def cloned(
     for index in range(len(net.op)) if op_id_mask is None else op_id_mask:
         op = copy.op.add()
         op.CopyFrom(net.op[index])
-        remap_proto(op, renames)
+        remap_operands(op, renames)
         if op.type in inside:
-            inside[op.type](op, renames)
+            inside[op.type](op, f"{name}/" if name else "", renames)
     if update_external_list:
         copy.external_input[:], copy.external_output[:] = _ends(copy)
     else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
+from netgrad.caffe2.caffe2_pb2 import Argument, NetDef, OperatorDef
 
-RemapFunction = Callable[[OperatorDef, Mapping[str, str]], None]
+RemapFunction = Callable[[OperatorDef, str, Mapping[str, str]], None]
+"""Renames inside an operator: it, a prefix for names that nobody sees, and new names by old ones."""
 
 _INNER_NETS = {
     "If": ("then_net", "else_net"),
@@ -16,8 +16,8 @@ _INNER_NETS = {
 }
 
 
-def remap_proto(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
-    """Rename the operands of an operator and of the nets that it holds."""
+def remap_operands(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
+    """Rename the operands of an operator."""
     for names in (op.input, op.output, op.control_input):
         renamed = [blob_remap.get(name, name) for name in names]
         del names[:]
@@ -32,27 +32,32 @@ def remap_input(op: OperatorDef, blob_name_remapping: Mapping[str, str]) -> None
 def remap_net(net: NetDef, blob_remap: Mapping[str, str]) -> None:
     """Rename all blobs of a net, in place."""
     for op in net.op:
-        remap_proto(op, blob_remap)
-        control_op_remap(op, blob_remap)
+        remap_operands(op, blob_remap)
+        control_op_remap(op, "", blob_remap)
     for names in (net.external_input, net.external_output):
         renamed = [blob_remap.get(name, name) for name in names]
         del names[:]
         names.extend(renamed)
 
 
-def control_op_remap(op: OperatorDef, blob_remap: Mapping[str, str]) -> None:
-    """Rename inside the nets of ``If`` and ``While``."""
+def remap_proto(argument: Argument, blob_remap: Mapping[str, str]) -> None:
+    """Rename all blobs of the net in an argument."""
+    remap_net(argument.n, blob_remap)
+
+
+def control_op_remap(op: OperatorDef, prefix: str, blob_remap: Mapping[str, str]) -> None:
+    """Rename inside the nets of ``If`` and ``While``; the prefix is without effect."""
     names = _INNER_NETS.get(op.type, ())
     for argument in op.arg:
         if argument.name in names and argument.HasField("n"):
-            remap_net(argument.n, blob_remap)
+            remap_proto(argument, blob_remap)
 
 
-def recurrent_network_op_remap(op: OperatorDef, blob_remap: Mapping[str, str], prefix: str = "") -> None:
-    """Rename inside the step nets of ``RecurrentNetwork`` and its gradient."""
+def recurrent_network_op_remap(op: OperatorDef, prefix: str, blob_remap: Mapping[str, str]) -> None:
+    """Rename inside the step nets of ``RecurrentNetwork`` and its gradient; the prefix is without effect."""
 
     def renamed(name: str) -> str:
-        return blob_remap[name] if name in blob_remap else prefix + name
+        return blob_remap.get(name, name)
 
     for argument in op.arg:
         if argument.HasField("n"):
@@ -71,7 +76,7 @@ def recurrent_network_op_remap(op: OperatorDef, blob_remap: Mapping[str, str], p
             argument.strings.extend(texts)
 
 
-DEFAULT_REMAPS: Mapping[str, Callable[..., Any]] = {
+DEFAULT_REMAP_FUNCS: dict[str, RemapFunction] = {
     "RecurrentNetwork": recurrent_network_op_remap,
     "RecurrentNetworkGradient": recurrent_network_op_remap,
     "If": control_op_remap,

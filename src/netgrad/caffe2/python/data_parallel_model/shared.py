@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.caffe2.python import core
-from netgrad.caffe2.python.core.remap import DEFAULT_REMAPS, remap_proto
+from netgrad.caffe2.python.core.remap import DEFAULT_REMAP_FUNCS, remap_operands
 from netgrad.caffe2.python.data_parallel_model.devices import device_of, prefix_of, stripBlobName
 
 
@@ -39,7 +39,7 @@ def _use(net: core.Net, renames: dict[str, str]) -> None:
         if any(blob in renames for blob in op.output):
             del message.op[index]
         else:
-            remap_proto(op, renames)
-            if op.type in DEFAULT_REMAPS:  # it has nets inside
-                DEFAULT_REMAPS[op.type](op, renames)
+            remap_operands(op, renames)
+            if op.type in DEFAULT_REMAP_FUNCS:  # it has nets inside
+                DEFAULT_REMAP_FUNCS[op.type](op, "", renames)
     message.external_input[:] = [blob for blob in message.external_input if blob not in renames]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
-from netgrad.caffe2.python.core.remap import remap_proto
+from netgrad.caffe2.python.core.remap import remap_operands
 from netgrad.caffe2.python.memonger.assignments import (
     AssignmentAlgorithm,
     Assignments,
@@ -39,7 +39,7 @@ class Optimization(NamedTuple):
 def apply_assignments(net: NetDef, blob_assignments: Mapping[str, str]) -> None:
     """Rename the operands of a net's operators."""
     for op in net.op:
-        remap_proto(op, dict(blob_assignments))
+        remap_operands(op, dict(blob_assignments))
 
 
 def optimize_interference(

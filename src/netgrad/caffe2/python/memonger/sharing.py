@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.python import core
-from netgrad.caffe2.python.core.remap import remap_proto
+from netgrad.caffe2.python.core.remap import remap_operands
 
 
 def share_grad_blobs(
@@ -169,5 +169,5 @@ def _reused(net: NetDef, shared: Callable[[str], bool]) -> NetDef:
     result = NetDef()
     result.CopyFrom(net)
     for op in result.op:
-        remap_proto(op, renames)
+        remap_operands(op, renames)
     return result

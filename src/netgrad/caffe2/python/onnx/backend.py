@@ -105,9 +105,9 @@ class Caffe2Backend(Backend):
         return converted.init_net, converted.predict_net
 
     @classmethod
-    def supports_device(cls, device: str) -> bool:
+    def supports_device(cls, device_str: str) -> bool:
         """Whether models run on a device: ``CPU``."""
-        return bool(Device(device).type == DeviceType.CPU)
+        return bool(Device(device_str).type == DeviceType.CPU)
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:

@@ -41,11 +41,11 @@ def add_tensor(net: NetDef, name: str, blob: Any) -> None:
     net.op.append(core.CreateOperator(fill, [], [core.BlobReference(name)], shape=shape, values=values))
 
 
-def Export(ws: Any, net: Any, params: Iterable[Any]) -> tuple[NetDef, NetDef]:
+def Export(workspace: Any, net: Any, params: Iterable[Any]) -> tuple[NetDef, NetDef]:
     """The two nets of a model.
 
     Args:
-        ws: What fetches the parameters: the module ``workspace``, or what has ``FetchBlob`` like it.
+        workspace: What fetches the parameters: the module ``workspace``, or what has ``FetchBlob`` like it.
         net: The net that predicts, or its message.
         params: The parameters.
 
@@ -61,7 +61,7 @@ def Export(ws: Any, net: Any, params: Iterable[Any]) -> tuple[NetDef, NetDef]:
     outputs = [blob for blob, version in versions.items() if version != 0 and blob not in read]
     init_net, predict_net = NetDef(), NetDef()
     for name in names:
-        add_tensor(init_net, name, ws.FetchBlob(name))
+        add_tensor(init_net, name, workspace.FetchBlob(name))
     for name in inputs:
         add_tensor(init_net, name, np.zeros((1, 1), np.float32))
     predict_net.CopyFrom(proto)

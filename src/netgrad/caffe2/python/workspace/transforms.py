@@ -22,12 +22,12 @@ def _conv_to_nnpack(net: NetDef) -> None:
 _TRANSFORMS: dict[str, Callable[[NetDef], None]] = {"ConvToNNPack": _conv_to_nnpack}
 
 
-def ApplyTransform(transform_key: str, net_proto: Any) -> NetDef:
+def ApplyTransform(transform_key: str, net: Any) -> NetDef:
     """A changed copy of a net.
 
     Args:
         transform_key: The name of the change.
-        net_proto: The net, or its message.
+        net: The net, or its message.
 
     Raises:
         RunError: There is no change of that name.
@@ -35,15 +35,15 @@ def ApplyTransform(transform_key: str, net_proto: Any) -> NetDef:
     if transform_key not in _TRANSFORMS:
         raise RunError(f"there is no transform {transform_key}{nearest(transform_key, _TRANSFORMS)}")
     changed = NetDef()
-    changed.CopyFrom(message_of(net_proto, NetDef))
+    changed.CopyFrom(message_of(net, NetDef))
     _TRANSFORMS[transform_key](changed)
     return changed
 
 
 def ApplyTransformIfFaster(
     transform_key: str,
-    net_proto: Any,
-    init_net_proto: Any,
+    net: Any,
+    init_net: Any,
     warmup_runs: int = 5,
     main_runs: int = 10,
     improvement_threshold: float = 1.01,
@@ -52,8 +52,8 @@ def ApplyTransformIfFaster(
 
     Args:
         transform_key: The name of the change.
-        net_proto: The net, or its message.
-        init_net_proto: The net that writes what it reads.
+        net: The net, or its message.
+        init_net: The net that writes what it reads.
         warmup_runs: Runs before the measurement.
         main_runs: Runs that are measured.
         improvement_threshold: How many times as fast it has to be.
@@ -61,14 +61,14 @@ def ApplyTransformIfFaster(
     Raises:
         RunError: There is no change of that name, or a net can't run.
     """
-    net = NetDef()
-    net.CopyFrom(message_of(net_proto, NetDef))
-    changed = ApplyTransform(transform_key, net)
+    unchanged = NetDef()
+    unchanged.CopyFrom(message_of(net, NetDef))
+    changed = ApplyTransform(transform_key, unchanged)
     before, after = (
-        _milliseconds(one, message_of(init_net_proto, NetDef), warmup_runs, main_runs)
-        for one in (net, changed)
+        _milliseconds(one, message_of(init_net, NetDef), warmup_runs, main_runs)
+        for one in (unchanged, changed)
     )
-    return changed if before >= improvement_threshold * after else net
+    return changed if before >= improvement_threshold * after else unchanged
 
 
 def _milliseconds(net: NetDef, init_net: NetDef, warmup_runs: int, main_runs: int) -> float:
