@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], str]] = {
     "Sgd": ("build_sgd", {"base_learning_rate": 0.1}, ""),
     "RowWiseAdam": ("build_adam", {"base_learning_rate": 0.1, "rowWise": True}, SPARSE_ONLY),
     "YellowFin": ("build_yellowfin", {"base_learning_rate": 0.1}, DENSE_ONLY),
+    "DecayAdagrad": ("build_decay_adagrad", {"base_learning_rate": 1.0}, ""),
     "Wngrad": ("build_wngrad", {"base_learning_rate": 25.0}, DENSE_ONLY),
 }
 

@@ -7,6 +7,7 @@ from netgrad.caffe2.python.optimizer.adagrad import AdagradOptimizer
 from netgrad.caffe2.python.optimizer.adam import AdamOptimizer
 from netgrad.caffe2.python.optimizer.adaptive import (
     AdadeltaOptimizer,
+    DecayAdagradOptimizer,
     RmsPropOptimizer,
     StormOptimizer,
     WngradOptimizer,
@@ -23,6 +24,7 @@ from netgrad.caffe2.python.optimizer.build import (
     build_adadelta,
     build_adagrad,
     build_adam,
+    build_decay_adagrad,
     build_fp16_sgd,
     build_ftrl,
     build_gftrl,
@@ -49,6 +51,7 @@ __all__ = [
     "AdagradOptimizer",
     "AdamOptimizer",
     "AuxOptimizerParams",
+    "DecayAdagradOptimizer",
     "FP16SgdOptimizer",
     "FtrlOptimizer",
     "GFtrlOptimizer",
@@ -65,6 +68,7 @@ __all__ = [
     "build_adadelta",
     "build_adagrad",
     "build_adam",
+    "build_decay_adagrad",
     "build_fp16_sgd",
     "build_ftrl",
     "build_gftrl",

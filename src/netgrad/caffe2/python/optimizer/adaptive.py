@@ -54,6 +54,74 @@ class WngradOptimizer(OptimizerWithRate):
         net.Wngrad([param, moment, grad, rate], outputs, **arguments)
 
 
+class DecayAdagradOptimizer(OptimizerWithRate):
+    """Adagrad with a moving average of the gradients, for dense ones; sparse gradients get plain Adagrad."""
+
+    def __init__(
+        self,
+        alpha: float = 0.01,
+        beta1: float = 0.0,
+        beta2: float = 0.999,
+        epsilon: float = 0.1,
+        weight_decay: float = 0.0,
+        ema_options: Any = None,
+        bias_correction_first: bool = True,
+        policy: str = "fixed",
+        engine: str = "",
+        **kwargs: Any,
+    ) -> None:
+        """Make the optimizer.
+
+        Args:
+            alpha: The rate.
+            beta1: How much of the average stays at each step.
+            beta2: Kept for scripts: the history of squares only grows.
+            epsilon: Added to the root of the history.
+            weight_decay: The share of the parameter that is added to a step.
+            ema_options: Must be empty.
+            bias_correction_first: Whether the average is divided by the sum of its weights.
+            policy: The policy of the rate.
+            engine: Kept for scripts.
+            **kwargs: Arguments of the policy.
+
+        Raises:
+            NotImplementedError: There are options for averages of the parameters.
+        """
+        super().__init__(alpha, policy, **kwargs)
+        if ema_options:
+            raise NotImplementedError("netgrad does not have ema_options of DecayAdagradOptimizer")
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.bias_correction_first = bias_correction_first
+        self.engine = engine
+
+    def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
+        param, grad = param_info.blob, param_info.grad
+        if self.alpha <= 0:
+            return
+        rate, iteration = self._rate(net, param_init_net)
+        if isinstance(grad, core.GradientSlice):
+            history = self._state(param_init_net, param, "squared_sum")
+            operands = [param, history, grad.indices, grad.values, rate]
+            net.SparseAdagrad(operands, [param, history], epsilon=self.epsilon)
+            return
+        # The first name is misspelt in the original too, and saved models hold it.
+        average = self._state(param_init_net, param, "first_mo1ment")
+        history = self._state(param_init_net, param, "second_moment")
+        self._aux_params.shared.append(iteration)
+        net.DecayAdagrad(
+            [param, average, history, grad, rate, iteration],
+            [param, average, history],
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon,
+            weight_decay=self.weight_decay,
+            bias_correction_first=self.bias_correction_first,
+        )
+
+
 class StormOptimizer(Optimizer):
     """STORM: momentum that makes up for the variance of gradients, with a rate by their squared norms."""
 

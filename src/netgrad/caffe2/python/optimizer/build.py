@@ -15,6 +15,7 @@ from netgrad.caffe2.python.optimizer.adagrad import AdagradOptimizer
 from netgrad.caffe2.python.optimizer.adam import AdamOptimizer
 from netgrad.caffe2.python.optimizer.adaptive import (
     AdadeltaOptimizer,
+    DecayAdagradOptimizer,
     RmsPropOptimizer,
     StormOptimizer,
     WngradOptimizer,
@@ -150,6 +151,7 @@ build_sgd = _builder(SgdOptimizer)
 build_multi_precision_sgd = _builder(MultiPrecisionSgdOptimizer)
 build_fp16_sgd = _builder(FP16SgdOptimizer)
 build_adagrad = _builder(AdagradOptimizer)
+build_decay_adagrad = _builder(DecayAdagradOptimizer)
 build_wngrad = _builder(WngradOptimizer)
 build_storm = _builder(StormOptimizer)
 build_adadelta = _builder(AdadeltaOptimizer)
