@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -58,18 +58,18 @@ def _dense_ranges(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
     return [TensorInfo(data.dtype, (ranges.static_shape[0], size)) for size in sizes]
 
 
-def _buckets(op: OperatorDef, values: Mapping[str, Value]) -> TensorInfo | None:
-    """The output of ``BatchBucketOneHot``: each column has a bucket more than bounds."""
+def _buckets(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+    """``BatchBucketOneHot``: each column has a bucket more than bounds."""
     x, sizes, bounds = (values.get(name) for name in op.input)
     if x is None or sizes is None or bounds is None:
-        return None
+        return []
     rows, columns, count = x.dim(0), sizes.dim(0), bounds.dim(0)
     if not isinstance(columns, int) or not isinstance(count, int):
-        return None
-    return TensorInfo(ir.DataType.FLOAT, (rows, columns + count))
+        return []
+    return [TensorInfo(ir.DataType.FLOAT, (rows, columns + count))]
 
 
-_RUN_IN_PYTHON = {
+_RUN_IN_PYTHON: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] = {
     "BatchBucketOneHot": _buckets,
     "BisectPercentile": _like_first,
     "GatherRanges": _ranges,
