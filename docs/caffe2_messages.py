@@ -1,6 +1,7 @@
-"""Make `caffe2_pb2.py` and its types from `caffe2.proto`. Needs the package ``grpcio-tools==1.62.3``.
+"""Make `caffe2_pb2.py`, `caffe_pb2.py` and `hsm_pb2.py` from their schemas.
 
-That release's compiler writes modules that every protobuf runtime from 4.25 on reads.
+It needs the package ``grpcio-tools==1.62.3``: that release's compiler writes modules that every
+protobuf runtime from 4.25 on reads.
 
     python docs/caffe2_messages.py
 """
@@ -16,8 +17,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 def main() -> None:
     """Run the compiler."""
-    schema = "netgrad/caffe2/caffe2.proto"
-    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--python_out=.", "--pyi_out=.", schema]
+    schemas = [f"netgrad/caffe2/{name}.proto" for name in ("caffe2", "caffe", "hsm")]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", "--python_out=.", "--pyi_out=.", *schemas]
     subprocess.run(command, cwd=SOURCE, check=True)
 
 

@@ -67,6 +67,48 @@ def decoded(scores: Array, sizes: Array, *, merge: bool) -> dict[str, Array]:
     return {"n": np.array(counts), "y": np.array(values)}
 
 
+DIGITS = np.array([7, 59, 23, 7], np.int64)
+CORES = {"a": normal(3, 1, 2, 2), "b": normal(4, 2, 2, 3), "c": normal(5, 3, 2, 1)}
+
+
+def train(g: Blobs) -> dict[str, Array]:
+    """The matrix entry by entry: G0[i0, o0] G1[i1, o1], where a core is a matrix for each pair of digits."""
+    last, first = g["w"][:12].reshape(3, 1, 2, 2), g["w"][12:].reshape(2, 2, 1, 2)
+    matrix = np.einsum("iaxc,jyae->ijce", first, last)
+    return {"y": g["x"] @ matrix.reshape(6, 4) + g["b"]}
+
+
+def table(g: Blobs) -> dict[str, Array]:
+    rows = []
+    for index in DIGITS:
+        digits = index % 3, index // 3 % 4, index // 12
+        cores = [g[name][digit] for name, digit in zip("abc", digits, strict=True)]
+        rows.append(np.einsum("xip,pjq,qky->ijk", *cores).reshape(-1))
+    sums = [np.sum(part, 0) for part in np.split(np.stack(rows), [3, 3])]
+    return {"y": np.stack(sums)}
+
+
+def at_offsets(g: Blobs) -> dict[str, Array]:
+    """Place by place, by bilinear samples of the image with zeros around."""
+    image = np.pad(g["x"], ((0, 0), (0, 0), (3, 3), (3, 3)))
+    found = np.zeros((1, 3, 2, 3))
+    for row, column in np.ndindex(2, 3):
+        for k, (down, over) in enumerate(np.ndindex(2, 2)):
+            y = row * 2 + down + g["o"][0, 2 * k, row, column] + 3
+            x = column + over + g["o"][0, 2 * k + 1, row, column] + 3
+            top, left = int(np.floor(y)), int(np.floor(x))
+            q = image[0, :, top : top + 2, left : left + 2]
+            sample = np.array([1 - y + top, y - top]) @ q @ np.array([1 - x + left, x - left])
+            found[0, :, row, column] += g["w"][:, :, down, over] @ sample
+    return {"y": found + (g["b"][None, :, None, None] if "b" in g else 0)}
+
+
+DEFORMED = {
+    "x": normal(1, 2, 4, 4),
+    "o": np.random.default_rng(8).uniform(0.1, 0.4, (1, 8, 2, 3)),
+    "w": normal(3, 2, 2, 2),
+}
+
 SCORES = np.eye(3)[np.array([[1, 2], [1, 2], [0, 0], [1, 2], [2, 2]])]  # steps, batch
 
 LATER = [
@@ -122,6 +164,27 @@ LATER = [
         {"x": away(4, 2), "w": away(5), "i": np.array([3, 1, 1, 0, 2, 2]), "l": LENGTHS},
         by_place,
         (),
+    ),
+    # ---- tensor trains
+    Case(
+        "TT(x,b,w)->(y) {inp_sizes=[2,3],out_sizes=[2,2],tt_ranks=[1,2,1]}",
+        {"x": normal(3, 6), "b": normal(4), "w": normal(12 + 8)},
+        train,
+        (),
+    ),
+    Case(
+        "TTSparseLengthsSum(a,b,c,i,l)->(y,u,v,n)",
+        {**CORES, "i": DIGITS, "l": np.array([3, 0, 1], np.int32)},
+        table,
+        ("a", "b", "c"),
+    ),
+    # ---- convolutions at offsets
+    Case("DeformConv(x,o,w)->(y) {kernel=2,stride_h=2,stride_w=1}", DEFORMED, at_offsets, ("x", "o", "w")),
+    Case(
+        "DeformConv(x,o,w,b)->(y) {kernel=2,stride_h=2,stride_w=1}",
+        {**DEFORMED, "b": normal(3)},
+        at_offsets,
+        ("x", "o", "w", "b"),
     ),
     # ---- lists and categories
     fixed(BYTES, {}, y=[[65, 66], [67, 68]]),

@@ -29,7 +29,7 @@ _SCHEMAS = {
     "caffe2.proto.caffe2_legacy_pb2": _MESSAGES,
     "caffe2.proto.metanet_pb2": _MESSAGES,
     "caffe2.proto.prof_dag_pb2": _MESSAGES,
-    "caffe2.proto.hsm_pb2": _MESSAGES,
+    "caffe2.proto.hsm_pb2": "netgrad.caffe2.hsm_pb2",
     "caffe2.proto.predictor_consts_pb2": f"{_OURS}.predictor_constants",
 }
 

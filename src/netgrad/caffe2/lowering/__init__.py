@@ -11,6 +11,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     control,
     conversions,
     criteria,
+    deformable,
     encoding,
     fills,
     images,
@@ -40,6 +41,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     shapes,
     sparse_optimizers,
     statistics,
+    tensor_trains,
     turned_regions,
     yellowfin,
 )

@@ -22,6 +22,7 @@ no_gradient(
     "HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias",
     "LearningRateAdaption",
     "SparseDropoutWithReplacement",
+    "SparseLengthsSumSparseLookup",
     "SparseItemwiseDropoutWithReplacement",
     "StumpFuncIndex",
 )

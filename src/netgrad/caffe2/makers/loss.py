@@ -22,7 +22,6 @@ lines(
         "CosineEmbeddingCriterion": "CosineEmbeddingCriterionGradient(I0,I1,G0)->(D0)",
         "MarginRankingCriterion": "MarginRankingCriterionGradient(I0,I1,I2,G0)->(D0,D1)",
         "MakeTwoClass": "MakeTwoClassGradient(G0)->(D0)",
-        "HSoftmax": "HSoftmaxGradient(I0,I1,I2,I3,O1,G0)->(D0,D1,D2,G1)",
     }
 )
 
@@ -52,3 +51,10 @@ def _pair_wise_loss(op: Operator, grads: Sequence[Gradient | None]) -> str:
 def _lambda_rank(op: Operator, grads: Sequence[Gradient | None]) -> str:
     reads = "I0,I2,O1,G0" if len(op.inputs) > 2 else "I0,O1,G0"
     return f"LambdaRankNdcgGradient({reads})->(D0)"
+
+
+@maker("HSoftmax", partial=True, counts=(1,))
+def _hierarchical_softmax(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    """The second output is what the operator keeps; its gradient is written, and read by nobody."""
+    kept = 'O1"_grad"' if grads[1] is None else "G1"
+    return f"HSoftmaxGradient(I0,I1,I2,I3,O1,G0)->(D0,D1,D2,{kept})"

@@ -55,6 +55,13 @@ def _weighted_segments_of_rows(op: Operator, grads: Sequence[Gradient | None]) -
     return f"{op.type.removeprefix('Sparse')}Gradient(I1,G0,I3)->(V0); S0=(I2,V0)"
 
 
+@maker("TTSparseLengthsSum", partial=True, counts=(3,))
+def _tensor_train(op: Operator, grads: Sequence[Gradient | None]) -> str:
+    if len(op.outputs) < 4:
+        raise Refusal(f"{op.type} has a gradient only if it writes all its four outputs")
+    return f"{op.type}Gradient(I0,I1,I2,I4,O1,O2,O3,G0)->(D0,D1,D2)"
+
+
 @maker("LengthsWeightedSum")
 def _weighted_lengths(op: Operator, grads: Sequence[Gradient | None]) -> str:
     if op.attributes.get("grad_on_weights", 0):

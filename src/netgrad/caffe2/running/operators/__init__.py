@@ -1,6 +1,7 @@
 """Operators that run in Python."""
 
 from netgrad.caffe2.running.operators import (  # noqa: F401  they are registered
+    beams,
     boxes,
     collecting,
     control,
@@ -8,10 +9,16 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     databases,
     datasets,
     detections,
+    failures,
     features,
+    hierarchies,
     histograms,
     indexes,
+    keypoints,
+    levels,
+    lookups,
     maps,
+    packed_rows,
     partitions,
     percentiles,
     printing,

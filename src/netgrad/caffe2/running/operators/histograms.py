@@ -55,7 +55,7 @@ def _self_binning_histogram(call: Call) -> None:
     bins, spacing = call.argument("num_bins", 0), call.argument("bin_spacing", "linear")
     start = call.argument("logspacing_start", 1e-24)
     if bins < 1:
-        raise call.error("Number of bins must be greater than or equal to 1")
+        raise call.error(f"Number of bins must be greater than or equal to 1, and is {bins}")
     if spacing not in ("linear", "logarithmic"):
         raise call.error("Bin spacing can be one of 'linear' or 'logarithmic'")
     if start <= 0:

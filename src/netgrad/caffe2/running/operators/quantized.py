@@ -1,6 +1,6 @@
 """Tables whose rows are quantized to eight bits: scale times number plus bias, by row.
 
-The two of a row stand in a table of their own, or behind the row, in eight bytes (fused).
+The two of a row stand in a table of their own, or behind the row (fused), as floats or as halves.
 """
 
 from __future__ import annotations
@@ -48,16 +48,46 @@ def _dequantize(call: Call) -> None:
     call.write(0, _floats(x.reshape(len(x), -1), pair[:, :1], pair[:, 1:]).reshape(x.shape))
 
 
-@runs("FloatToFused8BitRowwiseQuantized")
+@runs("FloatToFused8BitRowwiseQuantized", "HalfFloatToFused8BitRowwiseQuantized")
 def _fuse(call: Call) -> None:
     numbers, scale, bias = _quantized(call.array(0))
     pair = np.ascontiguousarray(np.concatenate([scale, bias], 1), np.float32).view(np.uint8)
     call.write(0, np.concatenate([numbers, pair], 1))
 
 
-@runs("Fused8BitRowwiseQuantizedToFloat")
+@runs("Fused8BitRowwiseQuantizedToFloat", "Fused8BitRowwiseQuantizedToHalfFloat")
 def _unfuse(call: Call) -> None:
-    call.write(0, _floats(*_fused(call.array(0))))
+    call.write(0, _floats(*_fused(call.array(0))).astype(_wanted(call)))
+
+
+def _wanted(call: Call) -> type:
+    return np.float16 if call.definition.type.endswith("ToHalfFloat") else np.float32
+
+
+@runs(
+    "FloatToFused8BitRowwiseQuantizedHalfScaleBias",
+    "HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias",
+)
+def _fuse_halves(call: Call) -> None:
+    """The bias is rounded to a half first, and the scale reaches from there to the largest element."""
+    rows = call.array(0).astype(np.float32)
+    bias = rows.min(1, keepdims=True).astype(np.float16)
+    span = rows.max(1, keepdims=True) - bias.astype(np.float32)
+    scale = (span / np.float32(255)).astype(np.float16)
+    steps = (rows - bias.astype(np.float32)) / np.where(scale == 0, 1, scale).astype(np.float32)
+    numbers = np.clip(np.rint(steps), 0, 255).astype(np.uint8)
+    pair = np.ascontiguousarray(np.concatenate([scale, bias], 1)).view(np.uint8)
+    call.write(0, np.concatenate([numbers, pair], 1))
+
+
+@runs(
+    "Fused8BitRowwiseQuantizedHalfScaleBiasToFloat",
+    "Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat",
+)
+def _unfuse_halves(call: Call) -> None:
+    rows = call.array(0)
+    pair = np.ascontiguousarray(rows[:, -4:]).view(np.float16).astype(np.float32)
+    call.write(0, _floats(rows[:, :-4], pair[:, :1], pair[:, 1:]).astype(_wanted(call)))
 
 
 @runs("GatherFused8BitRowwise")
@@ -91,7 +121,7 @@ def _reduce(call: Call) -> None:
         rows = rows * call.array(1).reshape(-1, 1)
     if sizes.sum() != len(rows):
         raise call.error(f"the lengths add up to {sizes.sum()}, and there are {len(rows)} indices")
-    parts = np.split(rows, np.cumsum(sizes)[:-1])
-    sums = np.array([part.sum(0) for part in parts], np.float32).reshape(len(sizes), rows.shape[1])
+    sums = np.zeros((len(sizes), rows.shape[1]), np.float32)
+    np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), rows)
     means = sums / np.maximum(sizes, 1)[:, None].astype(np.float32)
     call.write(0, means if "Mean" in type_ else sums)
