@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from netgrad.caffe2 import old_names
@@ -156,6 +158,11 @@ def test_stand_ins_of_packages() -> None:
     assert Second.kept == 1
     assert [isinstance(one, past.basestring) for one in ("a", b"a", 1)] == [True, True, False]
     assert past.map(str, past.range(2)) == ["0", "1"]
+    assert _stand_in("mock").Mock(return_value=3)() == 3
+    types = _stand_in("onnx.mapping")
+    assert types.NP_TYPE_TO_TENSOR_TYPE[np.dtype(np.float32)] == onnx.TensorProto.FLOAT
+    assert types.NP_TYPE_TO_TENSOR_TYPE[np.dtype(object)] == onnx.TensorProto.STRING
+    assert types.TENSOR_TYPE_TO_NP_TYPE[onnx.TensorProto.INT64] == np.int64
     assert (future.bytes_to_native_str(b"a"), future.native_str_to_bytes("a")) == ("a", b"a")
     assert future.listitems({"a": 1}) == [("a", 1)]
     with pytest.raises(ValueError, match="why") as caught:

@@ -13,6 +13,7 @@ from netgrad.caffe2.python import core, optimizer, workspace
 from netgrad.caffe2.python.model_helper import ModelHelper
 from netgrad.caffe2.python.models import resnet, shufflenet
 from netgrad.caffe2.python.models.download import ModelDownloader, downloadModel
+from netgrad.caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
 
 
 def _numbers(model: ModelHelper) -> int:
@@ -134,3 +135,33 @@ def test_models_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert ModelDownloader().getC2Model("tiny") == (nets["init"], nets["predict"])
     with pytest.raises(NotImplementedError, match="squeezenet: the original's store is gone"):
         downloadModel("squeezenet")
+
+
+def test_parameters_that_are_fixed() -> None:
+    model = Seq2SeqModelHelper(name="model", ws_nbytes_limit=5)
+    assert model.arg_scope == {
+        "use_cudnn": True,
+        "cudnn_exhaustive_search": False,
+        "order": "NHWC",
+        "ws_nbytes_limit": 5,
+    }
+    trained = model.AddParam("trained", init_value=2.0)
+    fixed = model.AddParam("fixed", init=("ConstantFill", {"shape": [2], "value": 3.0}), trainable=False)
+    with core.NameScope("inner"):
+        inner = model.AddParam("fixed", init_value=1, trainable=False)
+        assert model.GetNonTrainableParams() == [inner]
+    assert model.GetNonTrainableParams() == [fixed, inner]
+    assert model.GetNonTrainableParams("inner") == [inner]
+    assert model.GetAllParams() == [trained, fixed, inner]
+    assert model.GetParams() == [trained]
+    workspace.RunNetOnce(model.param_init_net)
+    assert [workspace.FetchBlob(name).tolist() for name in ("trained", "fixed", inner)] == [[2], [3, 3], [1]]
+    with pytest.raises(ValueError, match="parameter 'no' needs either init or init_value"):
+        model.AddParam("no")
+
+
+def test_parameters_without_fills() -> None:
+    model = Seq2SeqModelHelper(init_params=False)
+    model.AddParam("given", init_value=2.0)
+    assert list(model.net.Proto().external_input) == ["given"]
+    assert not model.param_init_net.Proto().op

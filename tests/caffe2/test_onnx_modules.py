@@ -14,9 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 from netgrad import caffe2
 from netgrad.caffe2 import workspace
 from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.python import _import_c_extension as native
 from netgrad.caffe2.python import core
 from netgrad.caffe2.python.onnx import backend, frontend
 from netgrad.caffe2.python.onnx import helper as tools
+from netgrad.caffe2.python.onnx.tests import test_utils
 from netgrad.caffe2.python.onnx.workspace import Workspace
 from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 
@@ -142,3 +144,57 @@ def test_a_workspace_goes_with_its_object() -> None:
     name = own.workspace_id
     del own
     assert name not in workspace.Workspaces()
+
+
+def test_names_for_what_a_conversion_adds() -> None:
+    names = native.DummyName()
+    first = [names.new_dummy_name() for _ in range(3)]
+    assert len(set(first)) == 3
+    names.reset()
+    assert names.new_dummy_name() == first[0]
+    names.reset({first[0], first[2]})
+    assert names.new_dummy_name() == first[1]
+    assert not {names.new_dummy_name() for _ in range(3)} & set(first)
+    assert tools.dummy_name() != tools.dummy_name()
+
+
+def test_names_for_each_value_of_a_net() -> None:
+    """A blob that is written twice, one that is read before it is written, and one that is written once."""
+    net = core.Net("net")
+    net.FC(["x", "w", "b"], "y")
+    net.Add(["y", "s"], "y", broadcast=1)
+    net.Add(["y", "x"], "x")
+    net.Relu("x", "z")
+    net.Proto().external_input.append("y_1")  # a name that is taken
+    for name in ("y", "x", "z"):
+        net.AddExternalOutput(core.BlobReference(name))
+    renamed = NetDef()
+    renamed.CopyFrom(net.Proto())
+    frontend.Caffe2Frontend._ssa_rewrite(renamed, None, {})
+    assert [(list(op.input), list(op.output)) for op in renamed.op] == [
+        (["x", "w", "b"], ["y_1_"]),
+        (["y_1_", "s"], ["y_2"]),
+        (["y_2", "x"], ["x_1"]),
+        (["x_1"], ["z"]),
+    ]
+    assert list(renamed.external_output) == ["y_2", "x_1", "z"]
+    assert renamed.external_input == net.Proto().external_input
+    again = NetDef()
+    again.CopyFrom(renamed)
+    frontend.Caffe2Frontend._ssa_rewrite(again, None, {})
+    assert again == renamed
+
+
+def test_a_case_that_compares_outputs() -> None:
+    case = test_utils.TestCase()
+    case.assertSameOutputs([X], [X + 1e-9])
+    with pytest.raises(AssertionError, match="decimals"):
+        case.assertSameOutputs([X], [X + np.float32(1e-3)])
+    with pytest.raises(AssertionError, match="float64"):
+        case.assertSameOutputs([X], [X.astype(np.float64)])
+    case.add_test_case("test_new", lambda: 3)
+    assert case.test_new() == 3  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="there is a test 'test_new'"):
+        case.add_test_case("test_new", lambda: 4)
+    with pytest.raises(ValueError, match="begins with test_"):
+        case.add_test_case("new", lambda: 4)

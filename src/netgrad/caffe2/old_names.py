@@ -1,8 +1,8 @@
 # ruff: noqa: PT009, PT027  assertions of unittest are passed on
 """What old scripts use besides Caffe2, and later Pythons and NumPys have no more.
 
-Scripts of 2018 import the packages ``six``, ``past`` and ``future``, and take names from ``numpy``,
-``collections`` and ``inspect`` that have since been dropped. What is there is never changed: a name is added
+Scripts of 2018 import the packages ``six``, ``past``, ``future`` and ``mock``, and take names from ``numpy``,
+``onnx``, ``collections`` and ``inspect`` that have since been dropped. What is there is never changed: a name is added
 where there is none, and a package is found here only if it is not installed.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
@@ -21,6 +22,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnx
+import onnx.helper
 
 
 class _TextMeta(type):
@@ -152,7 +155,12 @@ _MODULES: dict[str, dict[str, Any]] = {
         "raise_from": _raise_from,
         "with_metaclass": _with_metaclass,
     },
+    "mock": {},
+    "onnx.mapping": {},
 }
+
+# Packages that have become a module of Python.
+_NOW_IN_PYTHON = {"mock": "unittest.mock"}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -176,6 +184,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise AttributeError(f"{name}.{attribute} needs the package '{package}': pip install {package}")
 
         module.__dict__.update(_MODULES[name])
+        if name == "onnx.mapping":
+            module.__dict__.update(_onnx_types())
+        if name in _NOW_IN_PYTHON:
+            found = importlib.import_module(_NOW_IN_PYTHON[name])
+            module.__dict__.update({public: getattr(found, public) for public in found.__all__})
         module.__getattr__ = missing  # type: ignore[method-assign]
 
 
@@ -215,10 +228,24 @@ def _numpy_names() -> dict[str, Any]:
     }
 
 
+def _onnx_types() -> dict[str, Any]:
+    """What ``onnx.mapping`` told: the numbers of ONNX's element types for NumPy's, and back."""
+    numbers = [
+        number for number in onnx.TensorProto.DataType.values() if number != onnx.TensorProto.UNDEFINED
+    ]
+    dtypes = {number: onnx.helper.tensor_dtype_to_np_dtype(number) for number in numbers}
+    return {
+        "NP_TYPE_TO_TENSOR_TYPE": {dtype: number for number, dtype in reversed(dtypes.items())},
+        "TENSOR_TYPE_TO_NP_TYPE": dtypes,
+    }
+
+
 def supply() -> None:
     """Add what is missing to this process, once."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
+    if not hasattr(onnx, "mapping"):
+        importlib.import_module("onnx.mapping")
     known = set(dir(np))
     for name, value in _numpy_names().items():
         if name not in known:

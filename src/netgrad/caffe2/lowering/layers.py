@@ -164,7 +164,17 @@ def _conv(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Val
         pads=at.pads,
         group=c.argument("group", 1),
     )
+    if _activation(c):
+        result = b.op("Relu", result)
     return channels_back(b, result, nhwc)
+
+
+def _activation(c: Context) -> str:
+    """The activation that a convolution of the engine NNPACK has in it; other engines know none."""
+    activation = c.argument("activation", "") if c.definition.engine == "NNPACK" else ""
+    if activation not in ("", "Relu"):
+        raise c.refused(f"the activation '{activation}' is not known: only Relu is")
+    return activation
 
 
 def _conv_transpose(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Value:
@@ -207,6 +217,8 @@ def _convolution(c: Context, x: Value, w: Value, bias: Value | None = None) -> V
 def _convolution_gradient(c: Context, x: Value, w: Value, dy: Value) -> list[Value]:
     """Gradients of the kernel, of the bias unless ``no_bias``, and of the image unless it is left out."""
     function = _CONVOLUTIONS[c.definition.type.removesuffix("Gradient")]
+    if _activation(c):
+        raise c.refused("the engine NNPACK has no gradient of a convolution with an activation in it")
 
     def write(b: Builder, given: list[Value]) -> list[Value]:
         return [function(c, b, given[1], given[0], None)]

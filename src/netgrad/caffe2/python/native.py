@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netgrad.caffe2.makers.types import registered_types
+from netgrad.caffe2.onnx_import.names import DummyName
 from netgrad.caffe2.running.blob import Blob, Tensor
 from netgrad.caffe2.running.databases import (
     Database,
@@ -52,6 +53,7 @@ class C:
     Blob = Blob
     Tensor = Tensor
     Mode = OpenMode
+    DummyName = DummyName
     use_mkldnn = False
     has_mkldnn = False
     is_asan: bool

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.convert import to_onnx
 from netgrad.caffe2.execute import Program
+from netgrad.caffe2.python.core.ssa import get_ssa, get_undefined_blobs
 from netgrad.caffe2.saved_model import SavedModel
 
 ValueInfo = Mapping[str, tuple[int, Sequence[int]]]
@@ -55,6 +56,33 @@ class Caffe2Frontend:
     ) -> onnx.GraphProto:
         """A net as a graph; see `caffe2_net_to_onnx_model`."""
         return cls.caffe2_net_to_onnx_model(predict_net, init_net, value_info).graph
+
+    @classmethod
+    def _ssa_rewrite(cls, net: NetDef, init_net: NetDef | None, value_info: ValueInfo) -> None:
+        """Give each value of a net a name of its own, in place.
+
+        Values of a blob that is written more than once, or read before it is written, are called by the
+        blob's name and a number behind it, from 1 on. What isn't written by the net keeps its name, so that
+        ``init_net`` and ``value_info`` stay right as they are.
+        """
+        ssa, last = get_ssa(net)
+        undefined = get_undefined_blobs(ssa)
+        taken = {name for op in net.op for name in (*op.input, *op.output)} | set(net.external_input)
+        names: dict[tuple[str, int], str] = {}
+        for name, version in (output for _, outputs in ssa for output in outputs):
+            if last[name] == 1 and name not in undefined:
+                names[name, version] = name
+                continue
+            wanted = f"{name}_{version}"
+            while wanted in taken:
+                wanted += "_"
+            taken.add(wanted)
+            names[name, version] = wanted
+        for op, (inputs, outputs) in zip(net.op, ssa, strict=True):
+            op.input[:] = [names.get(one, one[0]) for one in inputs]
+            op.output[:] = [names[one] for one in outputs]
+        results = [(name, last.get(name, 0)) for name in net.external_output]
+        net.external_output[:] = [names.get(one, one[0]) for one in results]
 
     @classmethod
     def caffe2_init_net_to_initializer(cls, init_net: NetDef) -> list[onnx.TensorProto]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +9,15 @@ from onnx.backend.base import namedtupledict
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.load import read_net, save_net
+from netgrad.caffe2.onnx_import.names import DummyName
 from netgrad.caffe2.python.onnx.workspace import Workspace
 
-_numbers = itertools.count(1)
+_names = DummyName()
 
 
 def dummy_name() -> str:
     """A name that it has not given before."""
-    return f"OC2_DUMMY_{next(_numbers)}"
+    return _names.new_dummy_name()
 
 
 def load_caffe2_net(file: Any) -> NetDef:

@@ -1,0 +1,1 @@
+"""Models that read one sequence and write another."""

@@ -1,0 +1,1 @@
+"""What programs that test conversions import."""
