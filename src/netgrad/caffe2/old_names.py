@@ -2,8 +2,8 @@
 """What old scripts use besides Caffe2, and later Pythons and NumPys have no more.
 
 Scripts of 2018 import the packages ``six``, ``past``, ``future`` and ``mock``, and take names from ``numpy``,
-``onnx``, ``collections`` and ``inspect`` that have since been dropped. What is there is never changed: a name is added
-where there is none, and a package is found here only if it is not installed.
+``onnx``, ``collections`` and ``inspect`` that have since been dropped. What is there is never changed: a name
+is added where there is none, and a package is found here only if it is not installed.
 """
 
 from __future__ import annotations

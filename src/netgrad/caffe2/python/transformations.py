@@ -110,8 +110,8 @@ def _set(nn: NNModule, conv: Node, place: int, value: _Array) -> None:
 
 
 def _order(node: Node) -> str:
-    order = Arguments(node.annotation.operator_def).get("order", b"NCHW")
-    return str(order.decode() if isinstance(order, bytes) else order)
+    order: bytes | str = Arguments(node.annotation.operator_def).get("order", b"NCHW")
+    return order.decode() if isinstance(order, bytes) else order
 
 
 def _only_reader(conv: Node, outputs: set[str]) -> Node | None:
@@ -131,7 +131,7 @@ def _let_write(nn: NNModule, first: Node, second: Node) -> None:
 
 def _free_name(nn: NNModule, prefix: str) -> str:
     node = nn.createUniqueDataNode(prefix)
-    name = node.name
+    name = node.getName()
     nn.deleteNode(node)
     return name
 
