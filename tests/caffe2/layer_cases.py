@@ -191,6 +191,14 @@ IMAGES = [
         lambda x: nearest(x.transpose(0, 3, 1, 2), 2.0, 0.5).transpose(0, 2, 3, 1),
         normal(1, 3, 4, 2),
     ),
+    *(
+        Case(
+            f'ResizeNearest(x,s)->(y) {{order="{order}"}}',
+            {"x": normal(2, 2, 3, 4).transpose(axes), "s": np.array([2.0, 0.75])},
+            lambda g, back=back, axes=axes: {"y": nearest(g["x"].transpose(back), 2.0, 0.75).transpose(axes)},
+        )
+        for order, axes, back in (("NCHW", (0, 1, 2, 3), (0, 1, 2, 3)), ("NHWC", (0, 2, 3, 1), (0, 3, 1, 2)))
+    ),
     unary(
         "UpsampleBilinear(x)->(y) {height_scale=2.0,width_scale=1.5}",
         lambda x: bilinear(x, 2.0, 1.5),
@@ -457,6 +465,16 @@ CHOICES = [
         {"x": np.array([[1.0, 2.0, 2.0, 1.0]])},
         lambda g: {"y": np.array([[2.0, 2.0, 1.0]]), "i": np.array([[1, 2, 0]])},
         (),
+    ),
+    # more than there is: zeros, at place -1
+    Case(
+        "TopK(x)->(y,i,n) {k=3}",
+        {"x": np.array([[1.0, 2.0], [4.0, 3.0]])},
+        lambda g: {
+            "y": np.concatenate([-np.sort(-g["x"]), np.zeros((2, 1))], 1),
+            "i": np.array([[1, 0, -1], [0, 1, -1]]),
+            "n": np.array([1, 0, -1, 2, 3, -1]),
+        },
     ),
     Case("RowWiseArgMax(x)->(y)", {"x": apart(3, 4)}, lambda g: {"y": g["x"].argmax(1)[:, None]}, ()),
     Case(

@@ -92,7 +92,11 @@ SHAPED = [
         "Tile(x,n,a)->(y)",
         {"x": _random.normal(size=(2, 3)), "n": np.array([3], np.int32), "a": np.array([-1], np.int32)},
         lambda g: {"y": np.tile(g["x"], (1, 3))},
-        (),
+    ),
+    Case(
+        "Tile(x,n)->(y) {axis=1}",
+        {"x": _random.normal(size=(2, 3, 2)), "n": np.array([2], np.int32)},
+        lambda g: {"y": np.tile(g["x"], (1, 2, 1))},
     ),
     Case(
         "NumpyTile(x,n)->(y)",
@@ -105,6 +109,11 @@ SHAPED = [
         {"x": np.array([[0.3, 0.1, 0.7], [0.2, 0.9, 0.4]]), "k": np.array([2], np.int64)},
         lambda g: {"y": np.array([[0.7, 0.3], [0.9, 0.4]]), "i": np.array([[2, 0], [1, 2]])},
         (),
+    ),
+    Case(
+        "TopK(x,k)->(y,i) {axis=0}",
+        {"x": np.array([[0.3], [0.1]]), "k": np.array([3], np.int64)},
+        lambda g: {"y": np.array([[*g["x"][0]], [*g["x"][1]], [0]]), "i": np.array([[0], [1], [-1]])},
     ),
     Case(
         "Slice(x,s,e)->(y)",

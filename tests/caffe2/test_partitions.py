@@ -244,3 +244,6 @@ def test_eight_bits() -> None:
         ("SparseLengthsWeightedSumFused8BitRowwise", {"f": fused, "w": WEIGHTS, **plain}, weighted),
     ]:
         np.testing.assert_allclose(_run(type_, inputs, 1)[0], expected, atol=1e-5, err_msg=type_)
+    for lost in (6, -1):
+        with pytest.raises(RuntimeError, match=f"there is no row {lost}: input 'f' has 6"):
+            _run("GatherFused8BitRowwise", {"f": fused, "i": np.array([0, lost])}, 1)

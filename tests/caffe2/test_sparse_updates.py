@@ -81,7 +81,7 @@ def _counted(b: Arrays) -> Arrays:
     """Half of a count is forgotten in four iterations."""
     p, c = b["p"].copy(), b["c"].copy()
     for row in ROWS:
-        c[row] = 1 + c[row] * 0.5 ** ((10 - p[row]) / 4)
+        c[row] = 1 + c[row] * 0.5 ** ((10 - p.flat[row]) / 4)
         p[row] = 10
     return {"p": p, "c": c}
 
@@ -140,6 +140,13 @@ CASES: list[tuple[str, str, dict[str, Any], Arrays, Callable[[Arrays], Arrays]]]
         "p c i t",
         {"counter_halflife": 4},
         {"p": np.array([2, 0, 6, 8]), "c": np.array([1.0, 2, 3, 0]), "i": ROWS, "t": np.array([10])},
+        _counted,
+    ),
+    (
+        "RowWiseCounter",
+        "p c i t",
+        {"counter_halflife": 4},
+        {"p": np.array([[2], [0], [6], [8]]), "c": np.array([1.0, 2, 3, 0]), "i": ROWS, "t": np.array([10])},
         _counted,
     ),
 ]

@@ -370,6 +370,43 @@ def test_shapes_and_types() -> None:
     assert (shapes["a"], shapes["b"], types["a"]) == ([3, 4], [3, 6], TensorProto.INT64)
 
 
+def test_shapes_of_padded_ranges() -> None:
+    """Three rows before and behind each of two ranges."""
+    net = core.Net("padded")
+    net.AddPadding(["x", "sizes"], ["y", "longer"], padding_width=1, end_padding_width=2)
+    workspace.FeedBlob("x", np.zeros((5, 3), np.float32))
+    workspace.FeedBlob("sizes", np.array([4, 1], np.int32))
+    workspace.RunNetOnce(net)
+    shapes, types = workspace.InferShapesAndTypes([net])
+    assert (shapes["y"], shapes["longer"]) == ([11, 3], [2])
+    assert (types["y"], types["longer"]) == (TensorProto.FLOAT, TensorProto.INT32)
+    assert workspace.FetchBlob("y").shape == (11, 3)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_batch_of_no_images(batches: int) -> None:
+    """Running moments stay as they are, and what is saved is zeros; so are the gradients."""
+    more = ["sums", "squares"] if batches > 1 else []
+    for name, value in {"s": 2, "b": 1, "m": 3, "v": 5, "sums": 4, "squares": 6}.items():
+        workspace.FeedBlob(name, np.full(2, value, np.float32))
+    workspace.FeedBlob("x", np.zeros((0, 2, 3, 3), np.float32))
+    net = core.Net("empty")
+    net.SpatialBN(
+        ["x", "s", "b", "m", "v", *more],
+        ["y", "m", "v", "saved", "inverse"],
+        is_test=0,
+        num_batches=batches,
+    )
+    net.SpatialBNGradient(
+        ["x", "s", "y", "saved", "inverse", *more], ["dx", "ds", "db"], is_test=0, num_batches=batches
+    )
+    workspace.RunNetOnce(net)
+    found = {name: workspace.FetchBlob(name) for name in ("m", "v", "saved", "inverse", "ds", "db")}
+    expected = {"m": 3, "v": 5, "saved": 0, "inverse": 0, "ds": 0, "db": 0}
+    assert {name: list(value) for name, value in found.items()} == {k: [v] * 2 for k, v in expected.items()}
+    assert workspace.FetchBlob("y").shape == workspace.FetchBlob("dx").shape == (0, 2, 3, 3)
+
+
 def test_benchmarks() -> None:
     workspace.FeedBlob("x", np.ones(2, np.float32))
     net = _sum_net()

@@ -87,6 +87,13 @@ def test_costs_of_all_outputs() -> None:
     assert parted == (0, 48, 48)
 
 
+def test_the_cost_of_parts_of_given_sizes() -> None:
+    workspace.FeedBlob("x", np.zeros((2, 3), np.int64))
+    workspace.FeedBlob("sizes", np.array([1, 2], np.int32))
+    op = core.CreateOperator("Split", ["x", "sizes"], ["y", "z"], axis=1)
+    assert workspace.GetOperatorCost(op, op.input) == (0, 8 * 6, 8 * 6 + 4 * 2)
+
+
 def test_costs_that_are_not_known() -> None:
     with pytest.raises(RuntimeError, match="the cost of Tanh is not known"):
         workspace.GetOperatorCost(core.CreateOperator("Tanh", "x", "y"), ["x"])

@@ -39,11 +39,18 @@ def _spatial_bn(
     unbiased = flat_var * (count / b.op("Max", count - 1.0, b.scalar(1.0, count)))
     return [
         y,
-        mean * momentum + flat_mean * (1.0 - momentum),
-        var * momentum + unbiased * (1.0 - momentum),
-        flat_mean,
-        saved,
+        _unless_empty(c, x, mean * momentum + flat_mean * (1.0 - momentum), mean),
+        _unless_empty(c, x, var * momentum + unbiased * (1.0 - momentum), var),
+        _unless_empty(c, x, flat_mean, 0.0),
+        _unless_empty(c, x, saved, 0.0),
     ]
+
+
+def _unless_empty(c: Context, x: Value, usual: Value, otherwise: Value | float) -> Value:
+    """Another value where the batch has no samples."""
+    if x.static_shape is not None and 0 not in x.static_shape:
+        return usual
+    return c.b.where(number_per_channel(c, x) > 0.0, usual, otherwise)
 
 
 def _batches(c: Context) -> int:
@@ -106,4 +113,4 @@ def _gradient_over_batches(
     normal = (x - spread(c, b, mean, x)) * spread(c, b, inverse, x)
     mean_dy, mean_ndy = (spread(c, b, value / count, x) for value in (d_bias, d_scale))
     dx = (dy - mean_dy - normal * mean_ndy) * spread(c, b, scale * inverse, x)
-    return [dx, d_scale, d_bias]
+    return [dx, *(_unless_empty(c, x, slope, 0.0) for slope in (d_scale, d_bias))]

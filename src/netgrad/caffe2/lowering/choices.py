@@ -11,14 +11,14 @@ from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.segments import beside
 from netgrad.onnx.builder import Value
-from netgrad.onnx.rules.placing import joined, length, lengths, numbering
+from netgrad.onnx.rules.placing import joined, length, lengths, numbering, pad_axes
 
 
 @lowers("TopK")
 def _top_k(c: Context, x: Value, wanted: Value | None = None) -> Sequence[Value]:
     """The ``k`` largest along an axis, their places on it, and their numbers in the whole tensor.
 
-    k is an argument, or the second input.
+    k is an argument, or the second input. What there is less than that is zeros, at place -1.
     """
     b, axis = c.b, c.axis(x, c.argument("axis", -1))
     if wanted is not None:
@@ -27,16 +27,25 @@ def _top_k(c: Context, x: Value, wanted: Value | None = None) -> Sequence[Value]
         raise c.refused("the argument 'k' is missing, or less than 1")
     else:
         count = b.ints([c.argument("k", 0)])
-    values, places = b.ops("TopK", x, count, outputs=2, axis=axis)
-    if c.outputs < 3:
-        return [values, places]
-    return [values, places, b.reshape(b.op("GatherElements", numbering(b, x), places, axis=axis), [-1])]
+    there, size = count, x.dim(axis)
+    if wanted is not None or not isinstance(size, int) or size < c.argument("k", 0):
+        there = b.op("Min", count, length(b, x, axis))
+    values, places = b.ops("TopK", x, there, outputs=2, axis=axis)
+    numbers = b.op("GatherElements", numbering(b, x), places, axis=axis) if c.outputs > 2 else None
+    if there is not count:
+        margins = {axis: (b.ints([0]), count - there)}
+        nowhere = b.scalar(-1, places)
+        values, places = pad_axes(b, values, margins), pad_axes(b, places, margins, nowhere)
+        numbers = None if numbers is None else pad_axes(b, numbers, margins, nowhere)
+    return [values, places] if numbers is None else [values, places, b.reshape(numbers, [-1])]
 
 
 @lowers("TopKGradient")
 def _top_k_gradient(c: Context, dy: Value, places: Value, x: Value) -> Value:
-    axis = c.axis(x, c.argument("axis", -1))
-    return c.b.assume_like(c.b.op("ScatterElements", c.b.zeros_like(x), places, dy, axis=axis), x)
+    b, axis = c.b, c.axis(x, c.argument("axis", -1))
+    slopes, there = b.where(places < 0, 0.0, dy), b.op("Max", places, b.scalar(0, places))
+    spread = b.op("ScatterElements", b.zeros_like(x), there, slopes, axis=axis, reduction="add")
+    return b.assume_like(spread, x)
 
 
 @lowers("RowWiseArgMax")

@@ -22,10 +22,17 @@ def _scales(c: Context, *names: str) -> np.ndarray[Any, Any]:
     return np.asarray([c.argument(f"{name}_scale", 1.0) for name in names], np.float32)
 
 
-def _nearest(c: Context, b: Builder, x: Value) -> Value:
-    """Pixel p of a result of floor(size scale) pixels is pixel floor(p / scale) of the image."""
+def _nearest(c: Context, b: Builder, x: Value, given: Value | None = None) -> Value:
+    """Pixel p of a result of floor(size scale) pixels is pixel floor(p / scale) of the image.
+
+    The scales, of the height and of the width, are perhaps given.
+    """
     nhwc = is_nhwc(c)
-    scales = b.constant(np.concatenate([np.ones(2, np.float32), _scales(c, "height", "width")]))
+    ones = np.ones(2, np.float32)
+    if given is None:
+        scales = b.constant(np.concatenate([ones, _scales(c, "height", "width")]))
+    else:
+        scales = b.concat([b.constant(ones), given], 0)
     resized = b.op(
         "Resize",
         channels_first(b, x, nhwc),
@@ -40,14 +47,12 @@ def _nearest(c: Context, b: Builder, x: Value) -> Value:
 
 @lowers("ResizeNearest")
 def _resize_nearest(c: Context, x: Value, scales: Value | None = None) -> Value:
-    if scales is not None:
-        raise c.refused("its scales are an input, and arguments are needed")
-    return _nearest(c, c.b, x)
+    return _nearest(c, c.b, x, scales)
 
 
 @lowers("ResizeNearestGradient")
-def _resize_nearest_gradient(c: Context, dy: Value, x: Value) -> list[Value]:
-    return gradients(c.b, lambda b, given: [_nearest(c, b, given[0])], [x], [dy])
+def _resize_nearest_gradient(c: Context, dy: Value, x: Value, *scales: Value) -> list[Value]:
+    return gradients(c.b, lambda b, given: [_nearest(c, b, *given)], [x], [dy], scales)
 
 
 def _nearest_in_space(c: Context, b: Builder, x: Value) -> Value:

@@ -55,6 +55,9 @@ def _add(
     )
     edges = [_row(b, first, rows), _row(b, first if last is None else last, rows)]
     padded = b.op("Gather", b.concat([*edges, rows], 0), places, axis=0)
+    shape, ranges = rows.static_shape, sizes.dim(0)
+    if shape is not None and isinstance(ranges, int):
+        padded = b.assume_shape(padded, (shape[0] + ranges * (before + behind), *shape[1:]))
     return [padded, b.cast(longer, ir.DataType.INT32)][: c.outputs]
 
 

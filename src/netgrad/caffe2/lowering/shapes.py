@@ -301,11 +301,27 @@ def _tile(c: Context, x: Value, tiles: Value | None = None, axis: Value | None =
         counts = [1] * rank
         counts[c.axis(x, c.argument("axis", 0))] = c.argument("tiles", 1)
         return b.op("Tile", x, b.ints(counts))
-    count = _one_whole(b, tiles)
-    place = b.ints([c.axis(x, c.argument("axis", 0))]) if axis is None else _one_whole(b, axis)
-    number = b.constant(np.arange(rank))
-    hit = b.op("Or", number.equals(place), number.equals(place + rank))
-    return b.op("Tile", x, b.where(hit, count, 1))
+    return b.op("Tile", x, b.where(_is_axis(c, x, axis), _one_whole(b, tiles), 1))
+
+
+def _is_axis(c: Context, x: Value, given: Value | None) -> Value:
+    """Which axis of ``x`` an input means, or the argument: a truth value for each."""
+    b = c.b
+    place = b.ints([c.axis(x, c.argument("axis", 0))]) if given is None else _one_whole(b, given)
+    number = b.constant(np.arange(c.rank(x)))
+    return b.op("Or", number.equals(place), number.equals(place + c.rank(x)))
+
+
+def _sum_of_copies(c: Context, dy: Value, tiles: Value, axis: Value | None) -> Value:
+    """The gradient of a Tile whose number of copies is known at run time only: a row for each copy."""
+    b, count, hit, shape = c.b, _one_whole(c.b, tiles), _is_axis(c, dy, axis), c.b.shape_of(dy)
+    before = b.op("CumSum", b.cast(hit, ir.DataType.INT64), b.constant(np.asarray(0))).equals(0)
+    outer = b.op("ReduceProd", b.where(before, shape, 1), keepdims=1)
+    one = b.where(hit, shape / count, shape)
+    inner = b.op("ReduceProd", b.where(before, 1, one), keepdims=1)
+    copies = b.op("Reshape", dy, b.concat([outer, count, inner], 0), allowzero=1)
+    summed = b.op("Reshape", b.reduce_sum(copies, [1]), one, allowzero=1)
+    return b.assume_shape(summed, (None,) * c.rank(dy))
 
 
 def _one_whole(b: Builder, x: Value) -> Value:
@@ -319,8 +335,12 @@ def _numpy_tile(c: Context, x: Value, repeats: Value) -> Value:
 
 
 @lowers("TileGradient")
-def _tile_gradient(c: Context, dy: Value) -> Value:
+def _tile_gradient(
+    c: Context, dy: Value, tiles_given: Value | None = None, axis_given: Value | None = None
+) -> Value:
     """The sum over the copies."""
+    if tiles_given is not None:
+        return _sum_of_copies(c, dy, tiles_given, axis_given)
     axis, tiles = c.axis(dy, c.argument("axis", 0)), c.argument("tiles", 1)
     parts = c.b.ops("Split", dy, outputs=tiles, axis=axis, num_outputs=tiles)
     return parts[0] if tiles == 1 else c.b.op("Sum", *parts)

@@ -19,7 +19,6 @@ lines(
         "BatchToSpace": "SpaceToBatch(G0)->(D0)",
         "Im2Col": "Col2Im(G0,I0)->(D0)",
         "Col2Im": "Im2Col(G0)->(D0)",
-        "ResizeNearest": "ResizeNearestGradient(G0,I0)->(D0)",
         "ResizeNearest3D": "ResizeNearest3DGradient(G0,I0)->(D0)",
         "IntegralImage": "IntegralImageGradient(I0,G0)->(D0)",
         "RoIAlign": "RoIAlignGradient(I0,I1,G0)->(D0)",
@@ -60,7 +59,7 @@ def _roi_pool(op: Operator, grads: Sequence[Gradient | None]) -> str:
     return "RoIPoolGradient(I0,I1,O1,G0)->(D0)"
 
 
-@maker("UpsampleBilinear")
-def _upsample(op: Operator, grads: Sequence[Gradient | None]) -> str:
+@maker("ResizeNearest", "UpsampleBilinear")
+def _resize(op: Operator, grads: Sequence[Gradient | None]) -> str:
     reads = "G0,I0,I1" if len(op.inputs) > 1 else "G0,I0"
-    return f"UpsampleBilinearGradient({reads})->(D0)"
+    return f"{op.type}Gradient({reads})->(D0)"

@@ -27,6 +27,7 @@ _COMPOSED = tuple(
         "LC2D",
         "LC3D",
         "DeformConv",
+        "ResizeNearest",
         "UpsampleBilinear",
         "SpatialBN",
         "InstanceNorm",

@@ -72,6 +72,19 @@ class Call:
             raise self.error(f"input '{self.definition.input[at]}' holds no tensor")
         return as_array(value)
 
+    def rows(self, at: int, numbers: Array) -> Array:
+        """Rows of the tensor of an input.
+
+        Raises:
+            RunError: There is no row of a number.
+        """
+        table = self.array(at)
+        lost = numbers[(numbers < 0) | (numbers >= len(table))]
+        if lost.size:
+            name = self.definition.input[at]
+            raise self.error(f"there is no row {lost.reshape(-1)[0]}: input '{name}' has {len(table)}")
+        return table[numbers]
+
     def scalar(self, at: int) -> Any:
         """The only element of an input."""
         array = self.array(at)

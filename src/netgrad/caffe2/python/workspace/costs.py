@@ -70,13 +70,16 @@ def GetOperatorCost(operator: Any, blobs: Sequence[Any]) -> OperatorCost:
         if not is_tensor(value):
             raise RunError(f"blob {blob} holds no tensor, which {op.type} needs")
         known[name] = _type_of(value), shape_of(value)
+    read = sum(_bytes(*known[name]) for name in op.input)
+    if op.type == "Split":  # the parts, whose sizes may be values, are as large as the whole
+        return OperatorCost(0, _bytes(*known[op.input[0]]), read)
     shapes, types = inferred([NetDef(op=[op])], known)
     missing = [name for name in op.output if name not in shapes]
     if missing:
         raise RunError(f"the shape of '{missing[0]}' can't be told from {known}")
     count = _COUNTS[op.type]([known[name][1] for name in op.input], math.prod(shapes[op.output[0]]))
     written = sum(_bytes(ELEMENT_TYPES[types[name]], shapes[name]) for name in op.output)
-    return OperatorCost(count, written, sum(_bytes(*known[name]) for name in op.input))
+    return OperatorCost(count, written, read)
 
 
 def _type_of(value: Any) -> ir.DataType:

@@ -93,7 +93,7 @@ def _unfuse_halves(call: Call) -> None:
 @runs("GatherFused8BitRowwise")
 def _gather(call: Call) -> None:
     indices = call.array(1)
-    rows = _floats(*_fused(call.array(0)[indices.reshape(-1)]))
+    rows = _floats(*_fused(call.rows(0, indices.reshape(-1))))
     call.write(0, rows.reshape(*indices.shape, rows.shape[1]))
 
 
@@ -111,12 +111,12 @@ def _reduce(call: Call) -> None:
     type_ = call.definition.type
     weighted = "Weighted" in type_
     indices, sizes = call.array(1 + weighted).reshape(-1), call.array(2 + weighted)
-    table = call.array(0)
+    numbers = call.rows(0, indices)
     if "Fused" in type_:
-        rows = _floats(*_fused(table[indices]))
+        rows = _floats(*_fused(numbers))
     else:
-        pair = call.array(3 + weighted)[indices]
-        rows = _floats(table[indices].reshape(indices.size, -1), pair[:, :1], pair[:, 1:])
+        pair = call.rows(3 + weighted, indices)
+        rows = _floats(numbers.reshape(indices.size, -1), pair[:, :1], pair[:, 1:])
     if weighted:
         rows = rows * call.array(1).reshape(-1, 1)
     if sizes.sum() != len(rows):

@@ -139,7 +139,8 @@ def _row_wise_sparse_adagrad(call: Call) -> None:
 @runs("RowWiseCounter")
 def _row_wise_counter(call: Call) -> None:
     """Counts of the occurrences of rows, of which half is forgotten in ``counter_halflife`` iterations."""
-    seen, counts = call.array(0).copy(), call.array(1).copy()
+    before = call.array(0)
+    seen, counts = before.flatten(), call.array(1).copy()
     now, life = int(call.scalar(3)), call.argument("counter_halflife", -1)
     for row in call.array(2).reshape(-1) if life > 0 else ():
         if not 0 <= row < counts.size:
@@ -147,7 +148,7 @@ def _row_wise_counter(call: Call) -> None:
         passed = max(0, now - int(seen[row]))
         counts[row] = 1 + math.exp(-passed * math.log(2) / life) * counts[row]
         seen[row] = max(now, int(seen[row]))
-    call.write(0, seen)
+    call.write(0, seen.reshape(before.shape))
     call.write(1, counts)
 
 

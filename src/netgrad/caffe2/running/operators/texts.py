@@ -119,7 +119,7 @@ def _copy(call: Call) -> None:
 
 @runs_texts("Gather")
 def _gather(call: Call) -> None:
-    call.write(0, call.array(0)[call.array(1)])
+    call.write(0, call.rows(0, call.array(1)))
 
 
 @runs_texts("Concat")
