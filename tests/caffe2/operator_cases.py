@@ -158,6 +158,12 @@ SEVERAL = [
     binary("Mul(x,w)->(y) {broadcast=1}", np.multiply, normal(2, 3), np.asarray(normal(1)[0])),
     binary("Div(x,w)->(y)", np.divide, normal(2, 3), positive(2, 3)),
     binary("Div(x,w)->(y) {broadcast=1}", np.divide, normal(2, 3), positive(3)),
+    Case(
+        "DivGradient(w,y,dy)->(dx,dw) {broadcast=1}",
+        {"w": positive(3), "y": normal(2, 3), "dy": normal(2, 3)},
+        lambda g: {"dx": g["dy"] / g["w"], "dw": (-g["dy"] * g["y"] / g["w"]).sum(0)},
+        (),
+    ),
     binary("Max(x,w)->(y)", np.maximum, apart(2, 6)[:, :3], apart(2, 6)[:, 3:] + 0.01),
     binary("Min(x,w)->(y)", np.minimum, apart(2, 6)[:, :3], apart(2, 6)[:, 3:] + 0.01),
     binary("Mean(x,w)->(y)", lambda a, b: (a + b) / 2, normal(2, 3), normal(2, 3)),

@@ -192,6 +192,34 @@ def test_a_reference_of_an_operator_in_place() -> None:
     )
 
 
+@pytest.mark.parametrize(("full", "checked"), [(None, [0, 1, 2, 5, 6, 7]), ("1", list(range(8)))])
+def test_a_few_elements_are_checked_unless_all_are_wanted(
+    full: str | None, checked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gradient that is 1 everywhere, and wrong: where it isn't checked it is taken for the estimate."""
+    monkeypatch.delenv("CAFFE2_FULL_GRAD_CHECK", raising=False)
+    if full is not None:
+        monkeypatch.setenv("CAFFE2_FULL_GRAD_CHECK", full)
+    ones = core.CreateOperator("ConstantFill", ["x"], ["x_grad"], value=1.0)
+    x = np.full(8, 3.0, np.float32)
+    checker = gradient_checker.GradientChecker(0.01, 0.01)
+    agrees, _, estimate = checker.CheckSimple(core.CreateOperator("Copy", "x", "y"), [x], 0, [0], [ones])
+    assert not agrees
+    np.testing.assert_allclose(estimate, [3 if at in checked else 1 for at in range(8)], rtol=1e-3)
+
+
+def test_types_are_inferred_from_those_of_the_inputs() -> None:
+    inputs = [np.array([True, False]), np.array([True, True])]
+    op = core.CreateOperator("And", ["x", "w"], ["y"])
+    for name, array in zip(op.input, inputs, strict=True):
+        workspace.FeedBlob(name, array)
+    workspace.RunOperatorOnce(op)
+    gradient_checker._check_inferred(op, inputs)
+    workspace.FeedBlob("y", np.array([1, 0], np.int32))
+    with pytest.raises(AssertionError, match="y has the type int32"):
+        gradient_checker._check_inferred(op, inputs)
+
+
 def test_an_input_without_gradient() -> None:
     op = core.CreateOperator("Gather", ["w", "i"], ["y"])
     with pytest.raises(ValueError, match="has no gradient"):

@@ -269,6 +269,12 @@ def test_a_fill_whose_shape_is_no_list_is_an_error(fill: str) -> None:
         caffe2.run(net(f"{fill}()->(y) {{shape=2{values}}}"), {})
 
 
+def test_operands_of_a_type_that_an_operator_does_not_take_are_an_error_by_name() -> None:
+    ones = np.ones(2, np.float32)
+    with pytest.raises(UnsupportedOperatorError, match=r"BitwiseAnd\(a, b\).*tensor\(float\)"):
+        caffe2.run(net("BitwiseAnd(a,b)->(y)"), {"a": ones, "b": ones})
+
+
 def test_a_diagonal_needs_dims_of_one_size() -> None:
     with pytest.raises(UnsupportedOperatorError, match="one of more dims of one size"):
         caffe2.run(net("DiagonalFill()->(y) {shape=[2,3,3],value=1.0}"), {})

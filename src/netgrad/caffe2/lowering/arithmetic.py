@@ -59,10 +59,24 @@ def _elementwise(c: Context, a: Value, b: Value) -> Value:
     return c.b.op("Not", result) if c.definition.type == "NE" else result
 
 
-@lowers("AddGradient", "SubGradient", "MulGradient", "DivGradient")
-def _elementwise_gradient(c: Context, dy: Value, a: Value, b: Value, *_: Value) -> list[Value]:
-    type_ = c.definition.type.removesuffix("Gradient")
+@lowers("DivGradient")
+def _div_gradient(c: Context, *operands: Value) -> list[Value]:
+    """From the gradient and both operands; in older nets from divisor, result and gradient."""
+    if len(operands) != 3:
+        return _both_gradients(c, "Div", *operands[:3])
+    divisor, result, dy = operands
+    wide = aligned(c, c.b, result, divisor)
+    by_dividend = dy / wide
+    by_divisor = unbroadcast(c.b, c.b.op("Neg", by_dividend * result), wide)
+    return [by_dividend, c.b.reshape_like(by_divisor, divisor)]
 
+
+@lowers("AddGradient", "SubGradient", "MulGradient")
+def _elementwise_gradient(c: Context, dy: Value, a: Value, b: Value, *_: Value) -> list[Value]:
+    return _both_gradients(c, c.definition.type.removesuffix("Gradient"), dy, a, b)
+
+
+def _both_gradients(c: Context, type_: str, dy: Value, a: Value, b: Value) -> list[Value]:
     def write(builder: Builder, given: list[Value]) -> list[Value]:
         return [builder.op(type_, given[0], aligned(c, builder, given[0], given[1]))]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from onnx.checker import ValidationError
+from onnx.shape_inference import InferenceError
+
 from netgrad.caffe2.lowering.context import Context
 from netgrad.core import InvalidArgumentError
 from netgrad.onnx.builder import Value
@@ -37,5 +40,8 @@ def lower(context: Context, inputs: Sequence[Value | None]) -> list[Value | None
     function = LOWERINGS.get(context.definition.type)
     if function is None:
         raise context.refused("there is no lowering for it")
-    found: Any = function(context, *inputs)
+    try:
+        found: Any = function(context, *inputs)
+    except (ValidationError, InferenceError) as error:  # its operands are of a type that ONNX doesn't allow
+        raise context.refused(str(error).splitlines()[0]) from error
     return [found] if isinstance(found, Value) else list(found)
