@@ -1,4 +1,4 @@
-"""Operators on images that are none: outputs are empty, and gradients of weights are zeros."""
+"""Operators on no images and on no rows: outputs are empty, gradients zeros, parameters as before."""
 
 from __future__ import annotations
 
@@ -66,3 +66,33 @@ def test_no_images(type_: str, arguments: dict[str, Any], blobs: dict[str, Any],
     assert set(gradients) >= set(blobs)
     for name, array in blobs.items():
         np.testing.assert_array_equal(workspace.FetchBlob(gradients[name]), np.zeros_like(array))
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "changed"),
+    [
+        ("SparseAdagrad", ["w", "h", "i", "g", "lr"], ["w", "h"]),
+        ("RowWiseSparseAdagrad", ["w", "rows", "i", "g", "lr"], ["w", "rows"]),
+        ("SparseAdam", ["w", "h", "v", "i", "g", "lr", "iteration"], ["w", "h", "v"]),
+        ("RowWiseSparseAdam", ["w", "h", "rows", "i", "g", "lr", "iteration"], ["w", "h", "rows"]),
+        ("SparseMomentumSGDUpdate", ["g", "h", "lr", "w", "i"], ["g", "h", "w"]),
+        ("ScatterWeightedSum", ["w", "one", "i", "g", "lr"], ["w"]),
+    ],
+)
+@pytest.mark.parametrize("dims", [(), (4,), (2, 3)])
+def test_no_rows_are_updated(type_: str, inputs: list[str], changed: list[str], dims: Any) -> None:
+    random = np.random.default_rng(0)
+    blobs = {
+        **{name: random.uniform(1, 2, (5, *dims)).astype(np.float32) for name in "whv"},
+        "rows": random.uniform(1, 2, 5).astype(np.float32),
+        "g": _zeros(0, *dims),
+        "i": np.zeros(0, np.int64),
+        "lr": _ones(1),
+        "one": _ones(1),
+        "iteration": np.array([3], np.int64),
+    }
+    for name in inputs:
+        workspace.FeedBlob(name, blobs[name])
+    workspace.RunOperatorOnce(core.CreateOperator(type_, inputs, changed))
+    for name in changed:
+        np.testing.assert_array_equal(workspace.FetchBlob(name), blobs[name])

@@ -37,12 +37,14 @@ class _Occurrences:
         rows: Row numbers, int64 of shape (K,).
         earlier: How many occurrences of the row come before, float of shape (K,).
         same: Whether occurrences i and j are of one row, bool of shape (K, K).
+        rank: The rank of what holds the row numbers.
     """
 
     c: Context
     rows: Value
     earlier: Value
     same: Value
+    rank: int
 
     @staticmethod
     def of(c: Context, indices: Value, like: Value) -> _Occurrences:
@@ -55,22 +57,20 @@ class _Occurrences:
         order = b.op("Range", zero, b.size_along(rows, [0]), one)
         before = b.op("And", same, b.unsqueeze(order, [1]) > b.unsqueeze(order, [0]))
         earlier = b.reduce_sum(b.cast(before, like.dtype), [1])
-        return _Occurrences(c, rows, earlier, same)
+        return _Occurrences(c, rows, earlier, same, c.rank(indices))
 
     def of_rows(self, x: Value) -> Value:
         """The rows of ``x`` as a matrix (K, D)."""
         return self.c.b.op("Flatten", self.c.b.op("Gather", x, self.rows, axis=0), axis=1)
 
     def matrix(self, x: Value) -> Value:
-        """One row of ``x`` per occurrence, as a matrix (K, D)."""
-        b = self.c.b
-        count = b.reshape(b.size_along(self.rows, [0]), [1])
-        return b.op("Reshape", x, b.concat([count, b.ints([-1])], 0))
+        """One row of ``x`` per occurrence, as a matrix (K, D); there may be none."""
+        return self.c.b.op("Flatten", x, axis=self.rank)
 
     def add(self, x: Value, more: Value) -> Value:
         """``x`` with the rows of the matrix ``more`` added."""
         shape = self.c.b.concat([self.c.b.shape_of(self.rows), _rest(self.c, x)], 0)
-        return _add_rows(self.c, x, self.rows, self.c.b.op("Reshape", more, shape))
+        return _add_rows(self.c, x, self.rows, self.c.b.op("Reshape", more, shape, allowzero=1))
 
     def gathered(self, start: Value, more: Value, decay: float) -> tuple[Value, Value]:
         """What each occurrence finds and leaves in a state: s' = decay s + more, row by row in order.
