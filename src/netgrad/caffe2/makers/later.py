@@ -25,6 +25,8 @@ no_gradient(
     "SparseLengthsSumSparseLookup",
     "SparseItemwiseDropoutWithReplacement",
     "StumpFuncIndex",
+    "SwapBestPath",
+    "ViterbiPath",
 )
 
 # comparisons, metrics, optimizers, decoders

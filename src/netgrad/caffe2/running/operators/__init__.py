@@ -20,6 +20,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     maps,
     packed_rows,
     partitions,
+    paths,
     percentiles,
     printing,
     pruning,
