@@ -229,12 +229,12 @@ class NetGradientChecker:
         threshold: float = 0.05,
         print_net: bool = True,
     ) -> bool:
-        """Check the gradient of the sum of a net's outputs by one of its blobs.
+        """Check the gradient of the sum of a net's outputs by one of its blobs, in the current workspace.
 
         Args:
             net: The net, which stays as it is.
             outputs_with_grad: The outputs that are summed.
-            input_values: Arrays of blobs that the net reads.
+            input_values: Arrays of blobs that the net reads; others are in the workspace.
             input_to_check: The blob.
             step_size: How far an element is moved, up and down.
             threshold: Absolute and relative tolerance.
@@ -251,19 +251,17 @@ class NetGradientChecker:
         values = {str(name): np.array(array) for name, array in input_values.items()}
         name = str(input_to_check)
         assert name in gradients, f"{name} has no gradient"
-        with workspace.WorkspaceGuard("_net_gradient_checker_"):
-            _run_net(checked, values)
-            gradient = _dense(gradients[name], values[name])
-            estimate = np.zeros_like(values[name])
-            for at in range(estimate.size):
-                sums = []
-                for step in (step_size, -step_size):
-                    moved = values[name].copy()
-                    moved.flat[at] += step
-                    _run_net(net, {**values, name: moved})
-                    sums.append(sum(workspace.FetchBlob(o).astype(np.float64).sum() for o in outputs))
-                estimate.flat[at] = (sums[0] - sums[1]) / (2 * step_size)
-            workspace.ResetWorkspace()
+        _run_net(checked, values)
+        gradient = _dense(gradients[name], values[name])
+        estimate = np.zeros_like(values[name])
+        for at in range(estimate.size):
+            sums = []
+            for step in (step_size, -step_size):
+                moved = values[name].copy()
+                moved.flat[at] += step
+                _run_net(net, {**values, name: moved})
+                sums.append(sum(workspace.FetchBlob(o).astype(np.float64).sum() for o in outputs))
+            estimate.flat[at] = (sums[0] - sums[1]) / (2 * step_size)
         np.testing.assert_allclose(gradient, estimate, rtol=threshold, atol=threshold)
         return True
 

@@ -14,6 +14,8 @@ from netgrad.caffe2.python.modeling.parameter_sharing import parameter_sharing_c
 from netgrad.caffe2.python.optimizer_context import DEFAULT_OPTIM, OptimizerContext
 from netgrad.caffe2.python.predictor_part import ExtractPredictorNet as ExtractPredictorNet
 
+_INITIALIZES = "/param_init_net"  # the mark of operators of the initializing net in a complete one
+
 
 class ModelHelper:
     """Builds a model: layers add operators to ``net``, and the fills of their parameters to the other net.
@@ -223,6 +225,27 @@ class ModelHelper:
     def InitProto(self) -> NetDef:
         """The message of the initializing net."""
         return self.param_init_net.Proto()
+
+    def GetCompleteNet(self) -> core.Net:
+        """One net of both: the operators of the initializing net, which are marked, and then the others."""
+        complete = self.param_init_net.Clone(f"{self.name}_complete_net", keep_schema=True)
+        for op in complete.Proto().op:
+            op.debug_info += _INITIALIZES
+        complete.AppendNet(self.net)
+        if self.net.Proto().HasField("type"):
+            complete.Proto().type = self.net.Proto().type
+        return complete
+
+    def ConstructInitTrainNetfromNet(self, net: core.Net) -> None:
+        """Take both nets from one that `GetCompleteNet` has put together."""
+        marked = [op.debug_info.endswith(_INITIALIZES) for op in net.Proto().op]
+        for name, attribute, wanted in (
+            ("generated_param_init_net", "param_init_net", True),
+            ("generated_net", "net", False),
+        ):
+            mask = [index for index, is_marked in enumerate(marked) if is_marked == wanted]
+            part = net.Clone(f"{net.Name()}/{name}", op_id_mask=mask, update_external_list=True)
+            setattr(self, attribute, part)
 
     def RunAllOnGPU(self, *args: Any, **kwargs: Any) -> None:
         """Set the device of both nets."""

@@ -59,8 +59,8 @@ def DeviceScope(scope: DeviceOption | int | None, node_name: str | None = None) 
     """Give operators that are created inside the block this device option unless they have their own.
 
     Args:
-        scope: The device option; a node name is inherited from the scope around if it has none. With None
-            or 0 the option around stays, and only the node is set.
+        scope: The device option; a node name is inherited from the scope around if it has none, and further
+            notes are in any case. With None or 0 the option around stays, and only the node is set.
         node_name: The node, instead of that of ``scope``.
 
     Raises:
@@ -71,6 +71,8 @@ def DeviceScope(scope: DeviceOption | int | None, node_name: str | None = None) 
     if scope:
         assert isinstance(scope, DeviceOption), f"a device scope is a device option, not {scope!r}"
         inside.CopyFrom(scope)
+        if before is not None:
+            inside.extra_info[:] = sorted({*before.extra_info, *scope.extra_info})
     elif before is not None:
         inside.CopyFrom(before)
     if node_name:
@@ -78,6 +80,13 @@ def DeviceScope(scope: DeviceOption | int | None, node_name: str | None = None) 
     elif not inside.HasField("node_name") and before is not None and before.HasField("node_name"):
         inside.node_name = before.node_name
     with _device(inside):
+        yield
+
+
+@contextlib.contextmanager
+def EmptyNameScope() -> Iterator[None]:
+    """No name scope inside the block."""
+    with NameScope(None, reset=True):
         yield
 
 

@@ -158,7 +158,7 @@ def BuildUniqueMutexIter(
     name = core.BlobReference(OPTIMIZER_ITERATION_NAME if iter is None else iter)
     if init_net.BlobIsDefined(name):
         return init_net.GetBlobRef(name)
-    with core.DeviceScope(core.DeviceOption(CPU)):
+    with core.DeviceScope(core.DeviceOption(CPU, extra_info=["device_type_override:cpu"])):
         counter = init_net.ConstantFill([], name, shape=[1], value=iter_val, dtype=core.DataType.INT64)
         mutex_name = ITERATION_MUTEX_NAME if iter_mutex is None else iter_mutex
         mutex = init_net.CreateMutex([], [core.BlobReference(mutex_name)])
@@ -198,4 +198,5 @@ def ResetBlobs(blobs: Any) -> None:
 
 def ArgsToDict(args: Any) -> dict[str, Any]:
     """The values of argument messages by name: numbers, bytes, or lists of them."""
-    return {argument.name: value_of(argument) for argument in args}
+    values = ((argument.name, value_of(argument)) for argument in args)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}

@@ -20,6 +20,7 @@ from netgrad.caffe2.python.optimizer.base import (
     reset_optimizer_instance_count,
 )
 from netgrad.caffe2.python.optimizer.build import (
+    _get_param_to_device,
     add_weight_decay,
     build_adadelta,
     build_adagrad,
@@ -63,6 +64,7 @@ __all__ = [
     "WeightDecayBuilder",
     "WngradOptimizer",
     "YellowFinOptimizer",
+    "_get_param_to_device",
     "_optimizer_instance_count",
     "add_weight_decay",
     "build_adadelta",

@@ -44,7 +44,8 @@ class AdamOptimizer(OptimizerWithRate):
             rowWise: Whether there is one second moment per row, for sparse gradients.
             engine: Kept for scripts.
             enableRAdam: Whether steps are rectified, for sparse gradients.
-            use_smart_decay: Whether moments decay in iterations in which a row doesn't occur.
+            use_smart_decay: Whether moments decay in iterations in which a row of a sparse gradient doesn't
+                occur.
             **kwargs: Arguments of the policy.
 
         Raises:
@@ -101,8 +102,9 @@ class AdamOptimizer(OptimizerWithRate):
                 arguments["enableRAdam"] = self.enableRAdam
             update([param, *states, grad.indices, slope, rate, iteration], outputs, **arguments)
         else:
-            assert not self.use_smart_decay, f"smart decay is for sparse gradients; that of {param} is dense"
             slope = grad
+            if self.use_smart_decay:  # every row occurs in every iteration
+                del outputs[len(states)], states[-1]
             net.Adam([param, *states, slope, rate, iteration], outputs, **arguments)
         if self.use_lr_adaption:
             net.LearningRateAdaption(
