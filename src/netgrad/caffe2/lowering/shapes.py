@@ -13,7 +13,7 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import joined, length, lengths
+from netgrad.onnx.rules.placing import joined, length, lengths, scatter_along
 
 # ---- shapes ------------------------------------------------------------------------------------------
 
@@ -383,7 +383,7 @@ def _batch_gather_gradient(c: Context, data: Value, indices: Value, dy: Value) -
 
 @lowers("SparseToDense")
 def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | None = None) -> Value:
-    """Rows added into zeros, with the first dim of ``like`` or of the argument."""
+    """Rows added into zeros, with the first dim of ``like`` or of the argument, else up to the largest index."""
     if like is not None:
         rows = c.b.slice(c.b.shape_of(like), 0, 0, 1)
     elif c.has("output_first_dim"):
@@ -392,11 +392,8 @@ def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | No
         largest = c.b.op("ReduceMax", c.b.cast(indices, ir.DataType.INT64), keepdims=0)
         rows = c.b.reshape(largest + 1, [1])
     rest = c.b.op("Slice", c.b.shape_of(values), c.b.ints([1]), c.b.ints([2**62]))
-    dtype = values.dtype or ir.DataType.FLOAT
-    zeros = c.b.fill(c.b.concat([rows, rest], 0), 0.0, dtype)
-    if like is not None:
-        zeros = c.b.assume_like(zeros, like)
-    return gradients(c.b, lambda b, given: [b.op("Gather", *given, axis=0)], [zeros], [values], [indices])[0]
+    places = c.b.cast(indices, ir.DataType.INT64)
+    return scatter_along(c.b, values, 0, places, c.b.concat([rows, rest], 0))
 
 
 # ---- channels ----------------------------------------------------------------------------------------
