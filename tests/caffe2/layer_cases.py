@@ -483,6 +483,12 @@ CHOICES = [
         lambda g: {"y": np.array([2, 5, 7]), "which": np.array([1, 0, 1, 2, 0])},
         (),
     ),
+    Case(
+        "Unique(i)->(y,which)",
+        {"i": np.array([-1, 2**31 - 1, -1], np.int32)},
+        lambda g: {"y": np.array([-1, 2**31 - 1], np.int32), "which": np.array([0, 1, 0])},
+        (),
+    ),
     unary("PrependDim(x)->(y) {dim_size=2}", lambda x: x.reshape(2, 3, 2), normal(6, 2)),
     Case("MergeDim(x)->(y)", {"x": normal(2, 3, 2)}, lambda g: {"y": g["x"].reshape(6, 2)}, ()),
     Case(

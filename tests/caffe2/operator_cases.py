@@ -661,6 +661,18 @@ SHAPES = [
         {"i": np.array([2, 0, 2], np.int32), "x": normal(3, 2), "like": normal(4, 2)},
         lambda g: {"y": np.stack([g["x"][1], np.zeros(2), g["x"][0] + g["x"][2], np.zeros(2)])},
     ),
+    Case(
+        "SparseToDense(i,x,like)->(y)",
+        {"i": np.array([4, 0, 4], np.int32), "x": normal(3, 2), "like": np.zeros(5)},
+        lambda g: {"y": np.stack([g["x"][1], *np.zeros((3, 2)), g["x"][0] + g["x"][2]])},
+        ("x",),
+    ),
+    Case(
+        "SparseToDense(i,x)->(y)",
+        {"i": np.array([3, 1, 3]), "x": np.array([5, 2**30, 7], np.int32)},
+        lambda g: {"y": np.array([0, 2**30, 0, 12], np.int32)},
+        (),
+    ),
     Case("Shape(x)->(y)", {"x": normal(3, 4)}, lambda g: {"y": np.array([3, 4])}, ()),
     Case("Size(x)->(y)", {"x": normal(3, 4)}, lambda g: {"y": np.array(12)}, ()),
     Case("Cast(x)->(y) {to=2}", {"x": normal(3, 4)}, lambda g: {"y": g["x"].astype(np.int32)}, ()),
@@ -713,6 +725,12 @@ REDUCTIONS = [
 
 FILLS = [
     Case("ConstantFill()->(y) {shape=[2,3],value=1.5}", {}, lambda g: {"y": np.full((2, 3), 1.5)}, ()),
+    Case(
+        "ConstantFill(x,v)->(y) {dtype=10}",
+        {"x": normal(2, 3), "v": np.array([7])},
+        lambda g: {"y": np.full((2, 3), 7, np.int64)},
+        (),
+    ),
     Case("ConstantFill(x)->(y) {value=2.0}", {"x": normal(2, 3)}, lambda g: {"y": np.full((2, 3), 2.0)}, ()),
     Case(
         "ConstantFill()->(y) {shape=[2],value=7,dtype=10}", {}, lambda g: {"y": np.full(2, 7, np.int64)}, ()

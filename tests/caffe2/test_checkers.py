@@ -248,3 +248,16 @@ def test_devices_agree() -> None:
     checker = device_checker.DeviceChecker(1e-6, [hu.cpu_do, hu.cuda_do])
     assert checker.CheckSimple(core.CreateOperator("Tanh", "x", "y"), [_normal(2)], [0])
     assert checker.CheckNet(_net("Tanh").Proto(), {"x": _normal(2)})
+
+
+def test_a_net_is_checked_with_what_the_workspace_holds() -> None:
+    workspace.FeedBlob("w", _normal(4, 3))
+    workspace.FeedBlob("b", _normal(4))
+    net = core.Net("checked")
+    net.AddExternalInput("w", "b")
+    net.AveragedLoss(net.FC(["x", "w", "b"], "y"), "loss")
+    values = {"x": _normal(2, 3)}
+    assert gradient_checker.NetGradientChecker.Check(net, ["loss"], values, "x", step_size=0.01)
+    workspace.FeedBlob("w", _normal(4, 2))
+    with pytest.raises(RuntimeError):
+        gradient_checker.NetGradientChecker.Check(net, ["loss"], values, "x")

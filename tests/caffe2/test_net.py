@@ -7,7 +7,7 @@ from inspect import currentframe
 import pytest
 
 from netgrad.caffe2.caffe2_pb2 import CUDA, IDEEP, NetDef
-from netgrad.caffe2.python import core, workspace
+from netgrad.caffe2.python import brew, core, model_helper, scope, utils, workspace
 
 
 @pytest.fixture
@@ -285,3 +285,55 @@ def test_additions_of_gradients_may_leave_out_the_notes_of_their_device() -> Non
         option = written[-1].device_option
         assert (written[-1].type, option.device_type, option.device_id) == ("Sum", CUDA, 2)
         assert list(option.extra_info) == kept
+
+
+def test_scopes_inherit_notes_and_may_be_left() -> None:
+    with core.DeviceScope(core.DeviceOption(0, extra_info=["b:2"])), core.NameScope("outer"):
+        with core.DeviceScope(core.DeviceOption(CUDA, extra_info=["a:1", "b:2"])):
+            option = scope.CurrentDeviceScope()
+            assert option is not None
+            assert (option.device_type, list(option.extra_info)) == (CUDA, ["a:1", "b:2"])
+        with scope.EmptyNameScope():
+            assert scope.CurrentNameScope() == ""
+        assert scope.CurrentNameScope() == "outer/"
+
+
+def test_a_model_is_one_net_and_two_again() -> None:
+    model = model_helper.ModelHelper("whole")
+    brew.fc(model, "x", "y", dim_in=3, dim_out=2)
+    model.net.Proto().type = "dag"
+    complete = model.GetCompleteNet()
+    assert [op.type for op in complete.Proto().op] == ["XavierFill", "ConstantFill", "FC"]
+    other = model_helper.ModelHelper("other")
+    other.ConstructInitTrainNetfromNet(complete)
+    assert [op.type for op in other.InitProto().op] == ["XavierFill", "ConstantFill"]
+    assert list(other.InitProto().external_output) == ["y_w", "y_b"]
+    assert list(other.net.Proto().op) == list(model.net.Proto().op)
+    assert list(other.Proto().external_input) == ["x", "y_w", "y_b"]
+    assert other.Proto().type == complete.Proto().type == "dag"
+
+
+def test_parameters_may_be_appended_by_a_script() -> None:
+    model = model_helper.ModelHelper("appended")
+    weights = model.param_init_net.ConstantFill([], "w", shape=[2], value=0.0)
+    model.params.append(weights)
+    model.net.AveragedLoss(model.net.Mul([weights, "x"], "product"), "loss")
+    model.AddGradientOperators(["loss"])
+    (info,) = model.GetOptimizationParamInfo()
+    assert (info.name, info.grad) == ("w", "w_grad")
+
+
+def test_values_of_arguments_are_lists() -> None:
+    arguments = [utils.MakeArgument("many", [3, 4]), utils.MakeArgument("one", 1.5)]
+    assert utils.ArgsToDict(arguments) == {"many": [3, 4], "one": 1.5}
+
+
+def test_the_counter_of_iterations_stays_on_the_processor() -> None:
+    init, counted = core.Net("init"), core.Net("counted")
+    with core.DeviceScope(core.DeviceOption(CUDA, 1)):
+        utils.BuildUniqueMutexIter(init, counted)
+    for op in [*init.Proto().op, *counted.Proto().op]:
+        assert (op.device_option.device_type, list(op.device_option.extra_info)) == (
+            0,
+            ["device_type_override:cpu"],
+        )

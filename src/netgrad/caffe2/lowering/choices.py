@@ -55,8 +55,14 @@ def _row_wise_arg_max(c: Context, x: Value) -> Value:
 
 @lowers("Unique")
 def _unique(c: Context, x: Value) -> Sequence[Value]:
-    """The distinct elements of a vector, in order, and for each of its elements which it is."""
-    distinct, _, which, _ = c.b.ops("Unique", x, outputs=4, axis=0, sorted=1)
+    """The distinct elements of a vector, in order, and for each of its elements which it is.
+
+    ONNX Runtime has a kernel for integers of 64 bits.
+    """
+    narrow = x.dtype is ir.DataType.INT32
+    wide = c.b.cast(x, ir.DataType.INT64) if narrow else x
+    distinct, _, which, _ = c.b.ops("Unique", wide, outputs=4, axis=0, sorted=1)
+    distinct = c.b.cast(distinct, ir.DataType.INT32) if narrow else distinct
     return [distinct, c.b.cast(which, ir.DataType.INT32)][: c.outputs]
 
 

@@ -69,9 +69,17 @@ def _value_and_type(c: Context) -> tuple[float, ir.DataType]:
 
 
 @lowers("ConstantFill")
-def _constant(c: Context, like: Value | None = None) -> Value:
-    """Of the type that `_value_and_type` says; in the shape of a double blob, of double."""
+def _constant(c: Context, like: Value | None = None, given: Value | None = None) -> Value:
+    """Of the type that `_value_and_type` says; in the shape of a double blob, of double.
+
+    With a second input, its only element in place of the argument, and of its type.
+    """
     value, dtype = _value_and_type(c)
+    if given is not None:
+        if c.has("dtype") and given.dtype is not dtype:
+            raise c.refused(f"the value is of type {given.dtype}, the argument 'dtype' says {dtype}")
+        shape = _shape(c, like) if c.argument("input_as_shape", False) else c.b.shape_of(like)
+        return c.b.op("Expand", c.b.reshape(given, []), shape)
     if like is not None and not c.argument("input_as_shape", False) and not c.has("extra_shape"):
         if like.dtype is not None and like.is_floating and dtype is ir.DataType.FLOAT:
             dtype = like.dtype  # start gradients of double nets are double

@@ -383,7 +383,7 @@ def _batch_gather_gradient(c: Context, data: Value, indices: Value, dy: Value) -
 
 @lowers("SparseToDense")
 def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | None = None) -> Value:
-    """Rows added into zeros, with the first dim of ``like`` or of the argument, else up to the largest index."""
+    """Rows added into zeros, as many as ``like`` has or the argument says, else up to the largest index."""
     if like is not None:
         rows = c.b.slice(c.b.shape_of(like), 0, 0, 1)
     elif c.has("output_first_dim"):
@@ -393,7 +393,8 @@ def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | No
         rows = c.b.reshape(largest + 1, [1])
     rest = c.b.op("Slice", c.b.shape_of(values), c.b.ints([1]), c.b.ints([2**62]))
     places = c.b.cast(indices, ir.DataType.INT64)
-    return scatter_along(c.b, values, 0, places, c.b.concat([rows, rest], 0))
+    dense = scatter_along(c.b, values, 0, places, c.b.concat([rows, rest], 0))
+    return dense if like is None else c.b.assume_shape(dense, (like.dim(0), *(values.shape or ())[1:]))
 
 
 # ---- channels ----------------------------------------------------------------------------------------

@@ -87,6 +87,8 @@ from netgrad.caffe2.python.workspace.nets import (
 from netgrad.caffe2.python.workspace.predictor import Predictor
 from netgrad.caffe2.python.workspace.transforms import ApplyTransform, ApplyTransformIfFaster
 
+Workspace = C.Workspace
+
 _immediate_root_folder = ""  # the folder of immediate mode, which scripts may look at
 
 __all__ = [
@@ -153,6 +155,7 @@ __all__ = [
     "StringifyNetName",
     "StringifyProto",
     "SwitchWorkspace",
+    "Workspace",
     "WorkspaceGuard",
     "Workspaces",
     "blobs",
