@@ -23,6 +23,8 @@ OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
     ("build_adadelta", {"base_learning_rate": 1.0, "epsilon": 0.05}),
     ("build_adam", {"base_learning_rate": 0.1, "enableRAdam": True}),
     ("build_adam", {"base_learning_rate": 0.1, "use_lr_adaption": True}),
+    ("build_adam", {"base_learning_rate": 0.1, "use_smart_decay": True}),
+    ("build_decay_adagrad", {"base_learning_rate": 0.5}),
 ]
 DENSE_ONLY: list[tuple[str, dict[str, Any]]] = [
     ("build_gftrl", {"alpha": 0.5}),
@@ -30,7 +32,6 @@ DENSE_ONLY: list[tuple[str, dict[str, Any]]] = [
     ("build_sgd", {"base_learning_rate": 0.1, "lars": 0.5}),
 ]
 SPARSE_ONLY: list[tuple[str, dict[str, Any]]] = [
-    ("build_adam", {"base_learning_rate": 0.1, "use_smart_decay": True}),
     ("build_adagrad", {"base_learning_rate": 0.5, "rowWise": True}),
     ("build_adam", {"base_learning_rate": 0.1, "rowWise": True}),
     ("build_sgd", {"base_learning_rate": 0.1, "sparse_dedup_aggregator": "sum"}),

@@ -75,7 +75,7 @@ def _constant(c: Context, like: Value | None = None, given: Value | None = None)
     With a second input, its only element in place of the argument, and of its type.
     """
     value, dtype = _value_and_type(c)
-    if given is not None:
+    if like is not None and given is not None:
         if c.has("dtype") and given.dtype is not dtype:
             raise c.refused(f"the value is of type {given.dtype}, the argument 'dtype' says {dtype}")
         shape = _shape(c, like) if c.argument("input_as_shape", False) else c.b.shape_of(like)
