@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from netgrad.caffe2.python import core, utils
@@ -202,72 +201,6 @@ class AdadeltaOptimizer(OptimizerWithRate):
             net.SparseAdadelta([*states, grad.indices, grad.values, rate], states, **arguments)
         else:
             net.Adadelta([*states, grad, rate], states, **arguments)
-
-
-class DecayAdagradOptimizer(OptimizerWithRate):
-    """Adagrad with a first moment that decays; plain Adagrad for sparse gradients."""
-
-    def __init__(
-        self,
-        alpha: float = 0.01,
-        beta1: float = 0.0,
-        beta2: float = 0.999,
-        epsilon: float = 0.1,
-        weight_decay: float = 0.0,
-        ema_options: Mapping[str, Any] | None = None,
-        bias_correction_first: bool = True,
-        policy: str = "fixed",
-        engine: str = "",
-        **kwargs: Any,
-    ) -> None:
-        """Make the optimizer.
-
-        Args:
-            alpha: The rate.
-            beta1: How much of the first moment stays.
-            beta2: Kept for scripts.
-            epsilon: Added to the root of the sum of squares.
-            weight_decay: The share of the parameter that is added to the step.
-            ema_options: Nothing: averages of parameters have no operator here.
-            bias_correction_first: Whether the first moment is made up for its start.
-            policy: The policy of the rate.
-            engine: Kept for scripts.
-            **kwargs: Arguments of the policy.
-
-        Raises:
-            NotImplementedError: ``ema_options`` is given.
-        """
-        super().__init__(alpha, policy, **kwargs)
-        if ema_options:
-            raise NotImplementedError("ema_options: there is no operator EMA, which averages parameters")
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
-        self.weight_decay = weight_decay
-        self.bias_correction_first = bias_correction_first
-        self.engine = engine
-
-    def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
-        param, grad = param_info.blob, param_info.grad
-        if self.alpha <= 0:
-            return
-        rate, iteration = self._rate(net, param_init_net)
-        if isinstance(grad, core.GradientSlice):
-            squares = self._state(param_init_net, param, "squared_sum")
-            inputs = [param, squares, grad.indices, grad.values, rate]
-            net.SparseAdagrad(inputs, [param, squares], epsilon=self.epsilon)
-            return
-        self._aux_params.shared.append(iteration)
-        moments = [self._state(param_init_net, param, name) for name in ("first_mo1ment", "second_moment")]
-        net.DecayAdagrad(
-            [param, *moments, grad, rate, iteration],
-            [param, *moments],
-            beta1=self.beta1,
-            beta2=self.beta2,
-            epsilon=self.epsilon,
-            weight_decay=self.weight_decay,
-            bias_correction_first=self.bias_correction_first,
-        )
 
 
 class RmsPropOptimizer(OptimizerWithRate):
