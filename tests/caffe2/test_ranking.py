@@ -118,3 +118,19 @@ def test_different_numbers() -> None:
     op = core.CreateOperator("UniqueUniformFill", ["x", "avoid"], ["y"], min=1, max=7)
     with pytest.raises(RuntimeError, match="6 different numbers are wanted, and 5 are there"):
         workspace.RunOperatorOnce(op)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_nothing_is_drawn_from_no_weights(shape: tuple[int, int]) -> None:
+    for name in ("w", "v"):
+        workspace.FeedBlob(name, np.zeros(shape, np.float32))
+    workspace.RunOperatorOnce(core.CreateOperator("WeightedSample", ["w", "v"], ["i", "drawn"]))
+    workspace.FeedBlob("cdf", np.zeros(0, np.float32))
+    workspace.RunOperatorOnce(core.CreateOperator("WeightedMultiSampling", ["cdf"], ["j"], num_samples=3))
+    found = [workspace.FetchBlob(name) for name in ("i", "drawn", "j")]
+    assert [one.shape for one in found] == [(0,)] * 3
+    assert [one.dtype for one in found] == [np.int32, np.float32, np.int32]
+        ((0,), np.int32),
+        ((0,), np.float32),
+        ((0,), np.int32),
+    ]

@@ -415,10 +415,20 @@ def test_texts_are_packed_and_looked_up() -> None:
 
 def test_numbers_must_be_finite() -> None:
     workspace.FeedBlob("x", np.array([1, np.inf, np.nan], np.float32))
-    with pytest.raises(RuntimeError, match="2 elements of input 'x' are not finite"):
-        _run("EnforceFinite", "x", [])
+    for type_, outputs in {"EnforceFinite": [], "NanCheck": ["y"]}.items():
+        with pytest.raises(RuntimeError, match=f"{type_}.*2 elements of input 'x' are not finite"):
+            _run(type_, "x", outputs)
     workspace.FeedBlob("x", np.ones(2, np.float32))
     _run("EnforceFinite", "x", [])
+    _run("NanCheck", "x", "y")
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [1, 1])
+
+
+def test_a_range_has_steps() -> None:
+    for name, value in {"start": 0, "stop": 5, "step": 0}.items():
+        workspace.FeedBlob(name, np.array(value))
+    with pytest.raises(RuntimeError, match="Step size cannot be 0"):
+        _run("Range", ["start", "stop", "step"], "y")
 
 
 def test_every_operator_that_runs_is_known() -> None:

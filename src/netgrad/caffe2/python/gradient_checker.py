@@ -102,8 +102,11 @@ class GradientChecker:
         input_names: Sequence[str],
         outputs_with_grads: Sequence[int],
     ) -> float:
-        """Half the sum of squares of the outputs, which become their gradients."""
-        for name, array in zip(input_names, inputs, strict=True):
+        """Half the sum of squares of the outputs, which become their gradients.
+
+        Inputs without an array are in the workspace.
+        """
+        for name, array in zip(input_names, inputs, strict=False):
             workspace.FeedBlob(name, array, self._input_device_options.get(name))
         workspace.RunOperatorOnce(op)
         loss = 0.0

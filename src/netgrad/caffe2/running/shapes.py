@@ -75,6 +75,7 @@ _RUN_IN_PYTHON: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] 
     "GatherRanges": _ranges,
     "GatherRangesToDense": _dense_ranges,
     "IndexHash": _like_first,
+    "NanCheck": _like_first,
     "LastNWindowCollector": _window,
     "Percentile": _like_first,
 }

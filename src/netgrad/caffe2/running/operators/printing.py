@@ -58,6 +58,13 @@ def _free(call: Call) -> None:
         call.workspace.create_blob(name).value = None
 
 
+@runs("NanCheck")
+def _nan_check(call: Call) -> None:
+    """A copy of the first input, or an error where it has an element that is no finite number."""
+    _enforce_finite(call)
+    call.write(0, call.array(0))
+
+
 @runs("EnforceFinite")
 def _enforce_finite(call: Call) -> None:
     """An error where the input has a number that is not finite."""

@@ -99,6 +99,10 @@ def _weighted_sample(call: Call) -> None:
     weights = call.array(0).astype(np.float64)
     if weights.ndim != 2:
         raise call.error("a row of weights for each sample is needed")
+    if not weights.size:  # nothing can be drawn: as in the original, no column
+        for at, dtype in enumerate((np.int32, np.float32)[: len(call.definition.output)]):
+            call.write(at, np.zeros(0, dtype))
+        return
     sums = np.cumsum(weights, 1)
     drawn = call.random().uniform(size=(len(weights), 1)) * sums[:, -1:]
     places = np.minimum((sums <= drawn).sum(1), weights.shape[1] - 1)[:, None]
@@ -112,6 +116,9 @@ def _weighted_multi_sampling(call: Call) -> None:
     """Numbers drawn by weights that are summed up; as many as asked, or in the shape of the second input."""
     sums = call.array(0).astype(np.float64).reshape(-1)
     shape = call.array(1).shape if len(call.definition.input) > 1 else (int(call.argument("num_samples", 0)),)
+    if not sums.size:
+        call.write(0, np.zeros(0, np.int32))
+        return
     drawn = call.random().uniform(size=shape) * sums[-1]
     call.write(0, np.minimum(np.searchsorted(sums, drawn, "right"), sums.size - 1).astype(np.int32))
 
