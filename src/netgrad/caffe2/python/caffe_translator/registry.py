@@ -122,7 +122,7 @@ class TranslatorRegistry:
                 log.info("Current net state does not need layer %s", layer.name)
                 continue
             log.info("Translate layer %s", layer.name)
-            trained = [
+            trained: list[Any] = [
                 one for one in (*pretrained_net.layer, *pretrained_net.layers) if one.name == layer.name
             ]
             if len(trained) > 1:
