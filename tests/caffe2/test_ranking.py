@@ -130,7 +130,3 @@ def test_nothing_is_drawn_from_no_weights(shape: tuple[int, int]) -> None:
     found = [workspace.FetchBlob(name) for name in ("i", "drawn", "j")]
     assert [one.shape for one in found] == [(0,)] * 3
     assert [one.dtype for one in found] == [np.int32, np.float32, np.int32]
-        ((0,), np.int32),
-        ((0,), np.float32),
-        ((0,), np.int32),
-    ]
