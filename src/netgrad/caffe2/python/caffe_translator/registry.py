@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef, TensorProto, TensorProtos
@@ -122,9 +122,8 @@ class TranslatorRegistry:
                 log.info("Current net state does not need layer %s", layer.name)
                 continue
             log.info("Translate layer %s", layer.name)
-            trained: list[Any] = [
-                one for one in (*pretrained_net.layer, *pretrained_net.layers) if one.name == layer.name
-            ]
+            both: Iterable[Any] = (*pretrained_net.layer, *pretrained_net.layers)  # of two kinds
+            trained = [one for one in both if one.name == layer.name]
             if len(trained) > 1:
                 raise ValueError(f"there are {len(trained)} trained layers with the name {layer.name!r}")
             arrays = [utils.CaffeBlobToNumpyArray(blob) for one in trained for blob in one.blobs]
