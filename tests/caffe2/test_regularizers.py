@@ -24,9 +24,18 @@ TERMS: list[tuple[regularizer.Regularizer, Callable[[], Any]]] = [
         lambda: 0.5 * (np.abs(W).sum() - 2 - 4) + 0.25 * (W**2).sum(),
     ),
     (
-        regularizer.FCInputLpNorm(0.5, 0.5),
+        regularizer.LpNorm(0.5, 0.5),
         lambda: 0.5 * np.sqrt(np.sqrt((W**2).sum(0))).sum() ** 2,
     ),
+    (
+        regularizer.L0ApproxNorm(0.5, alpha=3.2),
+        lambda: 0.5 * np.minimum(np.linalg.norm(W, axis=0) / 3.2, 1).sum(),
+    ),
+    (
+        regularizer.L0ApproxNorm(0.5, alpha=3.2, budget=2.25),
+        lambda: 0.5 * (np.minimum(np.linalg.norm(W, axis=0) / 3.2, 1).sum() - 2.25),
+    ),
+    (regularizer.L0ApproxNorm(0.5, budget=3), lambda: 0),
     (
         regularizer.GroupL1Norm(0.5, [2, 1], 1e-8),
         lambda: 0.5 * (np.sqrt(2) * np.linalg.norm(W[:, :2]) + np.linalg.norm(W[:, 2])),
@@ -68,11 +77,29 @@ def test_after_an_update() -> None:
     np.testing.assert_array_equal(_after(regularizer.MaxNorm(9.0), True), W)
     np.testing.assert_allclose(_after(regularizer.ConstantNorm(9.0), True)[1], W[1] * 9 / length, rtol=1e-6)
     assert (_after(regularizer.LogBarrier(1.0), False) > 0).all()
+    shrunk = np.sign(W[1]) * np.maximum(np.abs(W[1]) - 0.5, 0)
+    np.testing.assert_allclose(_after(regularizer.SparseL1Norm(0.5), True), [W[0], shrunk], rtol=1e-6)
+    np.testing.assert_allclose(_after(regularizer.SparseL2Norm(0.5), True), [W[0], W[1] / 2], rtol=1e-6)
+
+
+def test_rows_of_half_precision_have_at_most_a_norm() -> None:
+    net = core.Net("half")
+    workspace.FeedBlob("w", W.astype(np.float16))
+    workspace.FeedBlob("i", np.array([1], np.int64))
+    rows = core.GradientSlice("i", "g")
+    regularizer.MaxNorm(2.0, dtype="fp16")(net, net, core.BlobReference("w"), rows, by="after_optimizer")
+    workspace.RunNetOnce(net)
+    found = workspace.FetchBlob("w")
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, [W[0], W[1] * 2 / np.linalg.norm(W[1])], rtol=1e-3)
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="ConstantNorm is not supported for dense parameters"):
         _after(regularizer.ConstantNorm(), False)
+    for kind in (regularizer.SparseL1Norm(0.5), regularizer.MaxNorm()):
+        with pytest.raises(NotImplementedError, match="dense parameters"):
+            _after(kind, False)
     with pytest.raises(AssertionError, match="invalid by=never"):
         regularizer.L1Norm(1.0)(core.Net("n"), core.Net("i"), core.BlobReference("w"), by="never")
     with pytest.raises(AssertionError, match="invalid ub=1, lb=1"):

@@ -368,6 +368,12 @@ def test_shapes_and_types() -> None:
         TensorProto.INT32,
     )
     assert (shapes["a"], shapes["b"], types["a"]) == ([3, 4], [3, 6], TensorProto.INT64)
+    top = core.Net("top")
+    top.TopK(["x"], ["values", "places"], k=2)
+    _, types = workspace.InferShapesAndTypes([top])
+    assert types["places"] == TensorProto.INT32  # as the original states it; it writes int64
+    workspace.RunNetOnce(top)
+    assert workspace.FetchBlob("places").dtype == np.int64
 
 
 def test_shapes_of_padded_ranges() -> None:

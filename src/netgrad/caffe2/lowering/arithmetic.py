@@ -121,6 +121,12 @@ def _mean_gradient(c: Context, dy: Value) -> list[Value]:
 
 @lowers("WeightedSum")
 def _weighted_sum(c: Context, *operands: Value) -> Value:
+    """The sum, in the shape of the first blob; others have as many elements, in any number of axes."""
+    first = operands[0]
+    operands = tuple(
+        c.b.reshape_like(x, first) if at % 2 == 0 and c.rank(x) != c.rank(first) else x
+        for at, x in enumerate(operands)
+    )
     terms = [
         x if weight is None else x * c.b.cast(_scalar(c, weight), x.dtype or ir.DataType.FLOAT)
         for x, weight in zip(operands[::2], operands[1::2], strict=True)
@@ -130,11 +136,15 @@ def _weighted_sum(c: Context, *operands: Value) -> Value:
 
 @lowers("WeightedSumGradient")
 def _weighted_sum_gradient(c: Context, dy: Value, *operands: Value) -> list[Value]:
-    by_terms = [dy * _scalar(c, weight) for weight in operands[1::2]]
+    blobs = [x if c.rank(x) == c.rank(dy) else c.b.reshape_like(x, dy) for x in operands[::2]]
+    by_terms = [
+        c.b.reshape_like(dy * _scalar(c, weight), x) if c.rank(x) != c.rank(dy) else dy * _scalar(c, weight)
+        for x, weight in zip(operands[::2], operands[1::2], strict=True)
+    ]
     if not c.argument("grad_on_w", False):
         return by_terms
     axes = range(c.rank(dy))
-    sums = [c.b.reduce_sum(dy * x, axes) for x in operands[::2]]
+    sums = [c.b.reduce_sum(dy * x, axes) for x in blobs]
     return by_terms + [
         c.b.reshape_like(total, weight) for total, weight in zip(sums, operands[1::2], strict=True)
     ]

@@ -27,7 +27,7 @@ _ALLOWED = {
             *("ThresholdedRelu", "Exp", "Log", "Sqr", "Sqrt", "Pow", "Negative", "Clip", "Scale", "Div"),
             *("Sum", "WeightedSum", "Max", "Min", "Mean", "SquareRootDivide", "AffineChannel"),
             *("Dropout", "InstanceNorm", "ExpandDims", "Squeeze", "Reshape", "PrependDim"),
-            *("EnsureDense", "NegateGradient", "NanCheck"),
+            *("CopyRowsToTensor", "EnsureDense", "NegateGradient", "NanCheck"),
             *("Cbrt", "HardSigmoid", "Reciprocal", "ReluN", "Rsqrt"),
         ),
         _FIRST,

@@ -5,23 +5,14 @@ What a layer isn't told in the call it takes from `arg_scope`, and else from the
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import importlib
 import inspect
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from netgrad.caffe2.python.helpers.arg_scope import arg_scope as arg_scope
+from netgrad.caffe2.python.helpers.arg_scope import get_current_scope as get_current_scope
 from netgrad.caffe2.python.model_helper import ModelHelper
-
-
-class _Scopes(threading.local):
-    def __init__(self) -> None:
-        self.current: dict[str, dict[str, Any]] = {}
-
-
-_scopes = _Scopes()
 
 # The modules of `netgrad.caffe2.python.helpers`, and their layers. Not imported by name: some have a layer's.
 _FAMILIES = {
@@ -66,28 +57,6 @@ def has_helper(helper_or_helper_name: Any) -> bool:
     return (given if isinstance(given, str) else given.__name__) in _HELPERS
 
 
-@contextlib.contextmanager
-def arg_scope(single_helper_or_list: Any, **kwargs: Any) -> Iterator[None]:
-    """Defaults for some layers inside the block; those of a block around stay where nothing else is said."""
-    helpers = single_helper_or_list if isinstance(single_helper_or_list, list) else [single_helper_or_list]
-    before = _scopes.current
-    inside = copy.deepcopy(before)
-    for helper in helpers:
-        name = helper if isinstance(helper, str) else helper.__name__
-        assert has_helper(name), f"there is no layer {name}"
-        inside.setdefault(name, {}).update(kwargs)
-    _scopes.current = inside
-    try:
-        yield
-    finally:
-        _scopes.current = before
-
-
-def get_current_scope() -> dict[str, dict[str, Any]]:
-    """The defaults of the current block, by layer."""
-    return _scopes.current
-
-
 def _bound(name: str) -> Callable[..., Any]:
     helper = _HELPERS[name]
 
@@ -95,7 +64,7 @@ def _bound(name: str) -> Callable[..., Any]:
         model, rest = _model_of(args, kwargs)
         parameters = inspect.signature(helper).parameters
         takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-        defaults = {**model.arg_scope, **_scopes.current.get(name, {})}
+        defaults = {**model.arg_scope, **get_current_scope().get(name, {})}
         if not takes_all:
             defaults = {key: value for key, value in defaults.items() if key in parameters}
         return helper(model, *rest, **{**defaults, **kwargs})

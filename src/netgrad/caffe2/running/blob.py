@@ -11,6 +11,7 @@ from onnxruntime import OrtValue
 from netgrad.caffe2.blobs import from_records
 from netgrad.caffe2.caffe2_pb2 import BlobProto, TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES
+from netgrad.caffe2.running import packed
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_array, to_message
@@ -137,6 +138,8 @@ class Blob:
             message = BlobProto(name=name, type="std::string", content=self.value)
         elif isinstance(self.value, Stored):
             message = self.value.to_message(name)
+        elif packed.is_packed(self.value):
+            message = packed.to_message(self.value, name)
         elif self.is_tensor():
             message = BlobProto(name=name, type="Tensor", tensor=to_message(as_array(self.value), name))
         else:
@@ -145,6 +148,10 @@ class Blob:
 
     def deserialize(self, serialized: bytes) -> None:
         """Write what `serialize` has given."""
+        records = packed.from_serialized(serialized)
+        if records is not None:
+            self.value = records
+            return
         (content,) = from_records([("", serialized)]).values()
         self.feed(content)
 

@@ -80,6 +80,9 @@ _RUN_IN_PYTHON: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] 
     "Percentile": _like_first,
 }
 
+# Types that are said to be others than those that the operator writes, and that schemas of scripts count on.
+_STATED = {("TopK", 1): TensorProto.INT32, ("TopK", 2): TensorProto.INT32}
+
 
 def inferred(
     nets: Iterable[NetDef], known: Mapping[str, tuple[ir.DataType, tuple[int, ...]]]
@@ -98,6 +101,7 @@ def inferred(
         blob: builder.value(f"given:{blob}", TensorInfo(dtype, shape))
         for blob, (dtype, shape) in known.items()
     }
+    stated: dict[str, int] = {}
     for net in nets:
         for op in with_kept(net.op):
             found: list[Value | None] = []
@@ -112,8 +116,11 @@ def inferred(
                     None if info is None else builder.value(f"found:{blob}", info)
                     for blob, info in zip(op.output, infos, strict=False)
                 ]
-            for blob in op.output:
+            for at, blob in enumerate(op.output):
                 values.pop(blob, None)
+                stated.pop(blob, None)
+                if (op.type, at) in _STATED:
+                    stated[blob] = _STATED[op.type, at]
             values.update(
                 (blob, value) for blob, value in zip(op.output, found, strict=False) if value is not None
             )
@@ -124,5 +131,9 @@ def inferred(
     }
     return (
         {blob: list(value.static_shape or ()) for blob, value in complete.items()},
-        {blob: NUMBERS[value.dtype] for blob, value in complete.items() if value.dtype is not None},
+        {
+            blob: stated.get(blob, NUMBERS[value.dtype])
+            for blob, value in complete.items()
+            if value.dtype is not None
+        },
     )

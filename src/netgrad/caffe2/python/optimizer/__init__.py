@@ -3,7 +3,7 @@
 ``build_sgd(model, base_learning_rate=0.1)`` and its siblings add them for every parameter with a gradient.
 """
 
-from netgrad.caffe2.python.optimizer.adagrad import AdagradOptimizer
+from netgrad.caffe2.python.optimizer.adagrad import FP16_ENGINES, AdagradOptimizer
 from netgrad.caffe2.python.optimizer.adam import AdamOptimizer
 from netgrad.caffe2.python.optimizer.adaptive import (
     AdadeltaOptimizer,
@@ -48,6 +48,7 @@ from netgrad.caffe2.python.optimizer.descent import (
 from netgrad.caffe2.python.optimizer.leaders import FtrlOptimizer, GFtrlOptimizer
 
 __all__ = [
+    "FP16_ENGINES",
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",

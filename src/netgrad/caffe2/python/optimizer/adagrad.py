@@ -8,7 +8,7 @@ from netgrad.caffe2.python import core, workspace
 from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo
 from netgrad.caffe2.python.optimizer.base import OptimizerWithRate
 
-_HALF_ENGINES = ("SIMD_Q_FP16", "SIMD_Q_STOC_FP16", "SIMD_Q_STOC_MKL_FP16")
+FP16_ENGINES = ("SIMD_Q_FP16", "SIMD_Q_STOC_FP16", "SIMD_Q_STOC_MKL_FP16")
 
 
 class AdagradOptimizer(OptimizerWithRate):
@@ -92,7 +92,7 @@ class AdagradOptimizer(OptimizerWithRate):
         rate, iteration = self._rate(net, param_init_net)
         if self.rowWise:
             history = self._row_state(param_init_net, param, "avg_squared_sum")
-        elif self.engine in _HALF_ENGINES:
+        elif self.engine in FP16_ENGINES:
             raise NotImplementedError(f"netgrad does not have the engine {self.engine} of Adagrad")
         else:
             history = self._state(param_init_net, param, "squared_sum")

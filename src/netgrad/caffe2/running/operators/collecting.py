@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from netgrad.caffe2.running import packed
 from netgrad.caffe2.running.blob import Array, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.operators.counters import Mutex
@@ -147,7 +148,8 @@ def _last_n_window_collector(call: Call) -> None:
     if len(call.definition.output) > 2:
         call.write(2, call.array(len(call.definition.input) - 1) + np.int64(len(data)))
     before: Any = call.blob(0).value
-    window = call.array(0) if (is_tensor(before) or is_text(before)) else data[:0]
+    is_there = (is_tensor(before) or is_text(before)) and not packed.is_empty(before)
+    window = call.array(0) if is_there else data[:0]
     if window.size and window.shape[1:] != data.shape[1:]:
         raise call.error(f"rows of shape {list(data.shape[1:])} don't fit a window {list(window.shape)}")
     start = int(call.scalar(1)) if window.size else 0
@@ -158,5 +160,5 @@ def _last_n_window_collector(call: Call) -> None:
         for row in data:
             rows[place : place + 1] = [row]
             place = (place + 1) % limit
-    call.write(0, np.stack(rows).astype(data.dtype) if rows else data[:0])
+    call.write(0, packed.rows_in_one(rows, data))
     call.write(1, np.int32(place))

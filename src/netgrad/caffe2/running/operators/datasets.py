@@ -12,6 +12,7 @@ from netgrad.caffe2.running.blob import as_array
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.columns import Array, Columns, ColumnsError
 from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.running.packed import PackedRecord
 from netgrad.caffe2.running.registry import runs
 from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import elements_of, to_message
@@ -54,13 +55,6 @@ class TreeCursor(Stored, blob_type="std::unique_ptr<TreeCursor>"):
         if blob.HasField("tensor"):
             cursor.offsets = [int(offset) for offset in elements_of(blob.tensor)]
         return cursor
-
-
-class PackedRecord:
-    """Some rows of a data set in one value: a part of each column."""
-
-    def __init__(self, parts: list[Array]) -> None:
-        self.parts = parts
 
 
 def _tree(call: Call) -> Columns:
@@ -224,6 +218,10 @@ def _un_pack_records(call: Call) -> None:
     count = len(call.definition.output)
     if not all(isinstance(record, PackedRecord) for record in packed):
         raise call.error(f"input '{call.definition.input[0]}' was not written by PackRecords")
+    if any(record.parts is None for record in packed):
+        raise call.error(
+            f"the records in '{call.definition.input[0]}' were saved, which keeps none of their content"
+        )
     if not len(packed):
         if len(call.definition.input) != count + 1:
             raise call.error("there are no records: give a tensor of each field's type and shape as input")

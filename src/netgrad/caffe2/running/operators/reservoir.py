@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.running.blob import is_tensor, is_text
+from netgrad.caffe2.running import packed
+from netgrad.caffe2.running.blob import is_tensor, is_text, shape_of
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.registry import runs
 from netgrad.caffe2.stored import IntegerMap
@@ -24,10 +25,11 @@ def _reservoir_sampling(call: Call) -> None:
     if limit < 1 or rows.ndim < 1:
         raise call.error("it needs rows, and 'num_to_collect' of 1 at least")
     before: Any = call.blob(0).value
-    sample = list(call.array(0)) if is_tensor(before) or is_text(before) else []
-    if sample and sample[0].shape != rows.shape[1:]:
+    is_there = (is_tensor(before) or is_text(before)) and not packed.is_empty(before)
+    sample = list(call.array(0)) if is_there else []
+    if sample and before is not None and shape_of(before)[1:] != rows.shape[1:]:
         raise call.error(
-            f"rows of shape {list(rows.shape[1:])} don't fit a sample of {list(sample[0].shape)}"
+            f"rows of shape {list(rows.shape[1:])} don't fit a sample of {list(shape_of(before)[1:])}"
         )
     seen = int(call.scalar(1)) if sample else 0
     objects = _Objects(call, bool(sample)) if len(call.definition.input) > 4 else None
@@ -42,7 +44,7 @@ def _reservoir_sampling(call: Call) -> None:
             sample[place : place + 1] = [row]
             if objects is not None:
                 objects.put(objects.new[at], place)
-    call.write(0, np.stack(sample).astype(rows.dtype) if sample else rows[:0])
+    call.write(0, packed.rows_in_one(sample, rows))
     call.write(1, np.array([seen], np.int64))
     if objects is not None:
         objects.write(call)
