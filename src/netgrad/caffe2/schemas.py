@@ -1,7 +1,8 @@
 """How many inputs and outputs operators have, and which of their outputs have to be an input.
 
 The table is that of the last released original, by operator type: ``operator_counts.tsv``. Types that aren't
-in it take any number, and so do those that took other numbers before (``Expand``, ``Lars``).
+in it take any number, and so do those that took other numbers before (``Expand``, ``Lars``), and
+``CopyRowsToTensorGradient``, which here reads more.
 """
 
 from __future__ import annotations
