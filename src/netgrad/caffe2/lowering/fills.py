@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -44,7 +47,14 @@ def _given(c: Context, like: Value | None = None) -> Value:
     content = np.asarray(c.numbers("values")).astype(dtype.numpy())
     if like is not None:
         return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
-    return c.b.constant(content.reshape(_listed_shape(c)))
+    return _reshaped(c, content)
+
+
+def _reshaped(c: Context, content: np.ndarray[Any, Any]) -> Value:
+    shape = _listed_shape(c)
+    if content.size != math.prod(shape):
+        raise c.refused(f"{content.size} values don't fill the shape {list(shape)}")
+    return c.b.constant(content.reshape(shape))
 
 
 @lowers("GivenTensorByteStringToUInt8Fill")
@@ -56,7 +66,7 @@ def _given_bytes(c: Context, like: Value | None = None) -> Value:
     content = np.frombuffer(b"".join(texts), np.uint8)
     if like is not None:
         return c.b.op("Reshape", c.b.constant(content), _shape(c, like))
-    return c.b.constant(content.reshape(_listed_shape(c)))
+    return _reshaped(c, content)
 
 
 def _value_and_type(c: Context) -> tuple[float, ir.DataType]:
