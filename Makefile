@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format docs bench size corpus sweep parity parity-random random clean
+.PHONY: demo test lint format docs bench size corpus sweep original parity parity-random random clean
 
 # The stamp is renewed when the dependencies change.
 $(VENV)/dev: pyproject.toml
@@ -53,6 +53,11 @@ parity: $(VENV)/dev
 parity-random: $(VENV)/dev
 	$(PIP) install 'torch==2.13.0'
 	$(BIN)/python -m tests.parity.random_graphs --graphs 2000 --seed 0 --record benchmarks/results/random_graphs_pytorch.json
+
+# Caffe2's own test files, fetched into .cache/, with netgrad in Caffe2's place.
+original: $(VENV)/dev
+	$(PIP) install pytest-timeout
+	$(BIN)/python -m tests.original
 
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.
 corpus: $(VENV)/dev

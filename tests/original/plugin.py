@@ -1,0 +1,27 @@
+"""A plugin for pytest that puts netgrad in the original's place before a test file is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+import hypothesis
+
+import netgrad.caffe2
+from tests.original.files import ROOT
+
+
+def pytest_configure() -> None:
+    """Make ``caffe2.python`` importable, and the helpers that stand among the original's tests."""
+    netgrad.caffe2.install()
+    for name in ("operator_test", "test"):
+        module = ModuleType(f"caffe2.python.{name}")
+        module.__path__ = [str(ROOT / name)]
+        sys.modules[module.__name__] = module
+    importlib.import_module("caffe2.python.hypothesis_test_util")  # which sets a profile
+    # A test that fails is not made smaller, which takes minutes.
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    profile = hypothesis.settings(hypothesis.settings(), phases=phases, database=None)
+    hypothesis.settings.register_profile("original", profile)
+    hypothesis.settings.load_profile("original")
