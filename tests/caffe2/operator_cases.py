@@ -351,6 +351,12 @@ WINDOWS = [
         ("x", "w", "b"),
     ),
     Case(
+        "Conv2D(x,w,b)->(y) {kernel=2}",
+        {"x": normal(1, 2, 3, 3), "w": normal(2, 2, 2, 2), "b": normal(2)},
+        lambda g: {"y": conv(g["x"], g["w"], 1, (0, 0, 0, 0)) + g["b"][:, None, None]},
+        ("x", "w", "b"),
+    ),
+    Case(
         "Conv(x,w)->(y) {kernel_h=3,kernel_w=2,pad_t=1,pad_l=0,pad_b=0,pad_r=1,group=2}",
         {"x": normal(2, 4, 5, 5), "w": normal(4, 2, 3, 2)},
         lambda g: {"y": conv(g["x"], g["w"], 1, (1, 0, 0, 1), 2)},
@@ -608,6 +614,21 @@ SHAPES = [
         lambda g: {"y": np.stack([g["x"], g["w"]])},
         ("x", "w"),
     ),
+    Case(
+        "DepthConcat(x,w)->(y,sizes)",
+        {"x": normal(2, 3, 2), "w": normal(2, 1, 2)},
+        lambda g: {"y": np.concatenate([g["x"], g["w"]], 1), "sizes": np.array([3, 1])},
+        ("x", "w"),
+    ),
+    Case(
+        "DepthSplit(x)->(a,y) {split=[1,3]}",
+        {"x": normal(2, 4, 2)},
+        lambda g: {"a": g["x"][:, :1], "y": g["x"][:, 1:]},
+    ),
+    unary("Alias(x)->(y)", np.copy, normal(2, 3), ()),
+    unary("NegateGradient(x)->(y)", np.copy, normal(2, 3), ()),
+    unary("CopyCPUToGPU(x)->(y)", np.copy, normal(2, 3)),
+    unary("CopyGPUToCPU(x)->(y)", np.copy, normal(2, 3)),
     Case(
         "Split(x)->(a,y) {split=[1,3],axis=1}",
         {"x": normal(2, 4)},
