@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.python import brew, core, workspace
 from netgrad.caffe2.python.control_ops_grad import (
     disambiguate_grad_if_op_output,
@@ -171,3 +171,58 @@ def test_another_name_for_an_output() -> None:
         workspace.FeedBlob("cond", np.array(holds))
         workspace.RunOperatorOnce(op)
         assert workspace.FetchBlob("input_grad_autosplit_0") == expected
+
+
+def _fibonacci() -> NetDef:
+    """first, second -> second, first + second; goes on below 20, and tells each sum."""
+    body = NetDef(external_input=["turn", "go", "first", "second"])
+    body.external_output.extend(["again", "second", "third", "third"])
+    body.op.extend(
+        [
+            core.CreateOperator("Add", ["first", "second"], ["third"]),
+            core.CreateOperator("ConstantFill", [], ["limit"], shape=[1], value=20.0),
+            core.CreateOperator("LT", ["third", "limit"], ["again"]),
+        ]
+    )
+    return body
+
+
+@pytest.mark.parametrize("scopes", [True, False])
+@pytest.mark.parametrize(("most", "go", "count"), [(3, True, 3), (50, True, 6), (50, False, 0), (0, True, 0)])
+def test_onnx_while(most: int, go: bool, count: int, scopes: bool) -> None:
+    workspace.ResetWorkspace()
+    for name, value in {"most": np.int64(most), "go_on": np.bool_(go), "a": [1.0], "b": [1.0]}.items():
+        workspace.FeedBlob(name, np.array(value, np.float32 if isinstance(value, list) else None))
+    workspace.RunOperatorOnce(
+        core.CreateOperator(
+            "ONNXWhile",
+            ["most", "go_on", "a", "b"],
+            ["x", "y", "sums"],
+            body=_fibonacci(),
+            has_trip_count=True,
+            has_cond=True,
+            disable_scopes=not scopes,
+        )
+    )
+    numbers = [1, 1, 2, 3, 5, 8, 13, 21]
+    assert [workspace.FetchBlob(name).tolist() for name in "xy"] == [[numbers[count]], [numbers[count + 1]]]
+    assert workspace.FetchBlob("sums").tolist() == numbers[2 : count + 2]
+    assert workspace.HasBlob("third") == (not scopes and count > 0)
+
+
+def test_onnx_while_carries_all_at_once() -> None:
+    """Each turn swaps two blobs. The original assigns one after the other and loses one of them."""
+    for name, value in {"most": np.int64(3), "go": np.bool_(True), "a": np.ones(1), "b": np.zeros(1)}.items():
+        workspace.FeedBlob(name, np.array(value))
+    body = NetDef(external_input=["turn", "go", "x", "y"], external_output=["go", "y", "x"])
+
+    def run(outputs: list[str], **arguments: int) -> None:
+        inputs = ["most", "go", "a", "b"]
+        workspace.RunOperatorOnce(core.CreateOperator("ONNXWhile", inputs, outputs, body=body, **arguments))
+
+    run(["c", "d"], has_trip_count=1)
+    assert [workspace.FetchBlob(name).tolist() for name in "cd"] == [[0], [1]]
+    with pytest.raises(RuntimeError, match="never end"):
+        run(["c", "d"])
+    with pytest.raises(RuntimeError, match="the body has 4 inputs and 3 outputs"):
+        run(["c"], has_trip_count=1)

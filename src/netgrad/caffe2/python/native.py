@@ -62,6 +62,11 @@ class C:
     has_hip_support: bool
 
     @staticmethod
+    def builtin_cpu_supports_avx2() -> bool:
+        """Whether operators choose those instructions of the processor: ONNX Runtime chooses by itself."""
+        return False
+
+    @staticmethod
     def create_db(db_type: str, name: str, mode: OpenMode) -> Database:
         """Open a database; see `netgrad.caffe2.running.databases.open_database`."""
         return open_database(db_type, name, mode)

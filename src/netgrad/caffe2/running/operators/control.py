@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from netgrad.caffe2.bindings import bindings
 from netgrad.caffe2.caffe2_pb2 import NetDef
-from netgrad.caffe2.running.blob import Blob
+from netgrad.caffe2.running.blob import Array, Blob, as_array, fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.net import CreatedNet
 from netgrad.caffe2.running.registry import runs
@@ -110,3 +112,48 @@ def _while(call: Call) -> None:
         if not _condition(call):
             return
         _run_net(call, body, call.workspace, "loop_net")
+
+
+@runs("ONNXWhile")
+def _onnx_while(call: Call) -> None:
+    """The Loop of ONNX: a body that is given the turn's number, whether to go on, and what is carried.
+
+    Without ``disable_scopes`` it runs in a workspace of its own, which sees nothing else. It gives whether to
+    go on, what is carried, and further results, which are joined over the turns along their first axis.
+    """
+    body, carried = _needed_net(call, "body"), len(call.definition.input) - 2
+    results = list(body.external_output)
+    if len(body.external_input) < carried + 2 or len(results) != len(call.definition.output) + 1:
+        raise call.error(
+            f"the body has {len(body.external_input)} inputs and {len(results)} outputs; the operator's "
+            f"inputs and outputs ask for {carried + 2} and {len(call.definition.output) + 1}"
+        )
+    if carried < 0 or len(results) < carried + 1:
+        raise call.error("it needs a number of turns, a condition, and an output for each further input")
+    if not call.argument("has_trip_count", 0) and not call.argument("has_cond", 0):
+        raise call.error("without has_trip_count and has_cond it would never end")
+    most = call.scalar(0) if call.argument("has_trip_count", 0) else None
+    again = bool(call.scalar(1)) if call.argument("has_cond", 0) else True
+    inside = call.workspace
+    if not call.argument("disable_scopes", 0):
+        inside = Workspace(root_folder=call.workspace.root_folder)
+    values = [call.value(at + 2) for at in range(carried)]
+    scanned: list[list[Array]] = [[] for _ in results[carried + 1 :]]
+    turn = 0
+    while again and (most is None or turn < most):
+        for name, value in zip(body.external_input, [np.int64(turn), np.bool_(again), *values], strict=False):
+            inside.create_blob(name).value = value if is_tensor(value) or is_text(value) else fed(value)
+        _run_net(call, body, inside, "body")
+        found = [inside.value(name, call.definition) for name in results]
+        if call.argument("has_cond", 0):
+            again = bool(as_array(found[0]).reshape(-1)[0])
+        values = found[1 : carried + 1]
+        for list_, value in zip(scanned, found[carried + 1 :], strict=True):
+            list_.append(as_array(value))
+        turn += 1
+    for at, value in enumerate(values):
+        call.put(at, value)
+    for at, arrays in enumerate(scanned, carried):
+        if len({array.shape for array in arrays}) > 1 or any(array.ndim == 0 for array in arrays):
+            raise call.error(f"'{results[at + 1]}' is joined over the turns: it needs one shape, with axes")
+        call.write(at, np.concatenate(arrays) if arrays else np.zeros(0, np.float32))
