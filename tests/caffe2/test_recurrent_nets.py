@@ -225,6 +225,24 @@ def test_sequences_of_other_lengths_need_no_new_model() -> None:
     assert part.compiled == 1
 
 
+def test_sequences_without_rows_leave_the_initial_state() -> None:
+    """And what is said of the last state reaches the initial one as it is."""
+    model, (every, last) = sum_mul(outputs_with_grads=[0, 1])
+    seeds = {"every_seed": np.zeros((0, BATCH, SIZE)), "last_seed": np.full((1, BATCH, SIZE), 3.0)}
+    model.net.AddExternalInput(*seeds)
+    gradients = model.net.AddGradientOperators({every: "every_seed", last: "last_seed"})
+    for steps in (0, STEPS, 0):
+        x, h0 = feed(steps=steps)
+        for name, seed in {**seeds, "every_seed": np.zeros_like(x)}.items():
+            workspace.FeedBlob(name, seed)
+        workspace.RunNetOnce(model.net)
+        assert workspace.FetchBlob(every).shape == x.shape
+        assert workspace.FetchBlob(gradients["x"]).shape == x.shape
+        np.testing.assert_allclose(workspace.FetchBlob(last), sum_mul_formula(x, h0)[-1:] if steps else h0)
+        factors = np.prod(x, 0)  # h' = x (x + h)
+        np.testing.assert_allclose(workspace.FetchBlob(gradients["h0"]), seeds["last_seed"] * factors)
+
+
 def test_shapes_are_inferred() -> None:
     model, (every, last) = sum_mul()
     feed()

@@ -26,6 +26,8 @@ _Types = Mapping[str, "tuple[ir.DataType, tuple[int, ...]]"]
 
 _MODELS = 64  # compiled ones that are kept, for nets that need a model for each shape
 
+_OVER_STEPS = ("RecurrentNetwork", "RecurrentNetworkGradient")
+
 
 class ShapeOfValuesError(UnsupportedOperatorError):
     """An operator needs to know a shape that only running the operators before it tells.
@@ -58,6 +60,8 @@ class Program:
         self._wanted = None if wanted is None else list(wanted)
         self._compiled: dict[Any, tuple[Lowered, Session | None]] = {}
         self._fixed_shapes = False  # whether some operator needs to know all dims
+        # Nets over steps have another form for no steps, of which only the shapes tell.
+        self._steps = any(op.type in _OVER_STEPS for op in self._definitions)
 
     def reads(self) -> list[str]:
         """The blobs that its operators read before they write them."""
@@ -131,12 +135,13 @@ class Program:
 
     def _session(self, types: _Types) -> tuple[Lowered, Session | None]:
         """The model, and its session unless it gives nothing."""
-        key = self._key(types)
+        static = self._fixed_shapes or (self._steps and any(0 in shape for _, shape in types.values()))
+        key = tuple((blob, dtype, shape if static else len(shape)) for blob, (dtype, shape) in types.items())
         if key not in self._compiled:
             try:
-                net = lowered(self._definitions, _infos(types, static=self._fixed_shapes), self._wanted)
+                net = lowered(self._definitions, _infos(types, static=static), self._wanted)
             except StaticShapeNeededError as error:
-                if self._fixed_shapes:
+                if static:
                     raise ShapeOfValuesError(
                         f"{error} can't be compiled with the operators before it: it needs to know the shape "
                         "of what it reads, which depends on values that they compute"
@@ -150,11 +155,6 @@ class Program:
                 self._compiled.pop(next(iter(self._compiled)))
             self._compiled[key] = net, Session(net.model) if net.outputs or net.perhaps else None
         return self._compiled[key]
-
-    def _key(self, types: _Types) -> Any:
-        if self._fixed_shapes:
-            return tuple((blob, *type_) for blob, type_ in types.items())
-        return tuple((blob, dtype, len(shape)) for blob, (dtype, shape) in types.items())
 
 
 def _written(net: Lowered, results: Mapping[str, _T]) -> dict[str, _T]:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
-from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.context import Context, StaticShapeNeededError
 from netgrad.caffe2.lowering.registry import lower
 from netgrad.core import Operator
 from netgrad.onnx.body import Body, live
@@ -77,6 +77,8 @@ class Steps:
         Returns:
             The carried values after the last step, and the collected ones, with the steps as first axis.
         """
+        if self._steps == 0:  # ONNX Runtime has no Scan over nothing
+            return self._initial, [self._nothing(value) for value in stacked]
         types = {value.name: value.info.plain for value in (*self._carried, *self._rows)}
         written = {name for op in self.b.operators for name in op.outputs}
         outputs: list[str] = []
@@ -116,6 +118,12 @@ class Steps:
         ]
         results = self._outer.written(Operator("Scan", (*inputs, *captured), (), attributes), infos)
         return list(results[: len(carried)]), list(results[len(carried) :])
+
+    def _nothing(self, value: Value) -> Value:
+        """What is collected of a value over no steps."""
+        if value.static_shape is None or value.dtype is None:
+            raise StaticShapeNeededError
+        return self._outer.constant(np.zeros((0, *value.static_shape), value.dtype.numpy()))
 
     @property
     def _steps(self) -> int | str | None:
