@@ -244,6 +244,10 @@ def test_eight_bits() -> None:
         ("SparseLengthsWeightedSumFused8BitRowwise", {"f": fused, "w": WEIGHTS, **plain}, weighted),
     ]:
         np.testing.assert_allclose(_run(type_, inputs, 1)[0], expected, atol=1e-5, err_msg=type_)
+    nothing = {"i": INDICES[:0], "l": np.zeros(2, np.int32)}
+    for inputs in ({"n": numbers, **nothing, "p": pair}, {"f": fused, **nothing}):
+        kind = "8BitsRowwise" if "n" in inputs else "Fused8BitRowwise"
+        np.testing.assert_array_equal(_run(f"SparseLengthsSum{kind}", inputs, 1)[0], np.zeros((2, 5)))
     for lost in (6, -1):
         with pytest.raises(RuntimeError, match=f"there is no row {lost}: input 'f' has 6"):
             _run("GatherFused8BitRowwise", {"f": fused, "i": np.array([0, lost])}, 1)

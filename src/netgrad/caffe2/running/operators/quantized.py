@@ -5,6 +5,8 @@ The two of a row stand in a table of their own, or behind the row (fused), as fl
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from netgrad.caffe2.running.blob import Array
@@ -116,7 +118,7 @@ def _reduce(call: Call) -> None:
         rows = _floats(*_fused(numbers))
     else:
         pair = call.rows(3 + weighted, indices)
-        rows = _floats(numbers.reshape(indices.size, -1), pair[:, :1], pair[:, 1:])
+        rows = _floats(numbers.reshape(indices.size, math.prod(numbers.shape[1:])), pair[:, :1], pair[:, 1:])
     if weighted:
         rows = rows * call.array(1).reshape(-1, 1)
     if sizes.sum() != len(rows):
