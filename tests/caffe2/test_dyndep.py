@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from netgrad.caffe2.python import dyndep
+from netgrad.caffe2.python import core, dyndep, lazy_dyndep, workspace
+from netgrad.caffe2.running.errors import RunError
 
 
 def test_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,3 +18,26 @@ def test_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match=r"ops.so can't be loaded(.|\n)*net.Python"):
         dyndep.InitOpsLibrary(str(library))
     assert dyndep.GetImportedOpsLibraries() == set()
+
+
+def test_libraries_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lazy_dyndep.RegisterOpsLibrary("@/caffe2/caffe2/distributed:store_ops")
+    assert "Ignoring @/caffe2/caffe2/distributed:store_ops" in capsys.readouterr().out
+    library = tmp_path / "ops.so"
+    library.write_bytes(b"")
+    net = core.Net("waits")
+
+    def load() -> None:
+        workspace.CreateNet(net)
+
+    for call in (core.RefreshRegisteredOperators, lazy_dyndep.GetImportedOpsLibraries, load):
+        lazy_dyndep.RegisterOpsLibrary(str(library))
+        core.RefreshRegisteredOperators(trigger_lazy=False)
+        with pytest.raises(RuntimeError, match=r"ops.so can't be loaded"):
+            call()
+        core.RefreshRegisteredOperators()  # it is not tried again
+    seen: list[BaseException] = []
+    lazy_dyndep.SetErrorHandler(seen.append)
+    lazy_dyndep.RegisterOpsLibrary(str(library))
+    assert lazy_dyndep.GetImportedOpsLibraries() == set()
+    assert [type(error) for error in seen] == [RunError]

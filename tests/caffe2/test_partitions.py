@@ -230,6 +230,13 @@ def test_eight_bits() -> None:
     (unfused,) = _run("Fused8BitRowwiseQuantizedToFloat", {"f": fused}, 1)
     np.testing.assert_allclose(unfused, rounded, atol=1e-6)
     _check(_run("GatherFused8BitRowwise", {"f": fused, "i": INDICES}, 1), unfused[INDICES])
+    for shape in ((2, 3), (6,)):  # rows lie along the last axis
+        (folded,) = _run("FloatToFused8BitRowwiseQuantized", {"x": TABLE[:, :4].reshape(*shape, -1)}, 1)
+        assert folded.shape == (*shape, 12)
+        (back,) = _run("Fused8BitRowwiseQuantizedToFloat", {"f": folded}, 1)
+        np.testing.assert_allclose(back.reshape(6, 4), TABLE[:, :4], atol=float(step.max()) * 0.501)
+    (row,) = _run("FloatToFused8BitRowwiseQuantized", {"x": TABLE[0]}, 1)
+    np.testing.assert_array_equal(row, fused[0])
     _check(_run("GatherFused8BitRowwise", {"f": fused, "i": INDICES[:0]}, 1), unfused[:0])
     plain = {"i": INDICES, "l": SIZES}
     picked = rounded[INDICES]

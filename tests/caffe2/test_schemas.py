@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from netgrad.caffe2.makers.registry import ENTRIES
-from netgrad.caffe2.python import core, workspace
+from netgrad.caffe2.python import core, memonger, workspace
 from netgrad.caffe2.python.functional import Functional
-from netgrad.caffe2.schemas import Counts, schema_of, schema_problem
+from netgrad.caffe2.schemas import Counts, in_place_problem, schema_of, schema_problem
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,18 @@ def test_numbers_of_operands(text: str, allowed: set[int], told: str) -> None:
     counts = Counts.of(text)
     assert {count for count in range(9) if counts.allows(count)} == allowed
     assert str(counts) == told
+
+
+def test_operators_that_have_to_work_in_place() -> None:
+    inputs = ["x", "s", "b", "m", "v"]
+    assert in_place_problem("SpatialBN", inputs, ["y", "m", "v", "sm", "sv"]) is None
+    assert in_place_problem("SpatialBN", inputs, ["y"]) is None
+    problem = in_place_problem("SpatialBN", inputs, ["y", "m2", "v", "sm", "sv"])
+    assert problem == "SpatialBN works in place: output 1 has to be input 3, which is 'm'"
+    net = core.Net("frozen")
+    net.IndexFreeze("a", "b")
+    with pytest.raises(RuntimeError, match="IndexFreeze works in place"):
+        memonger.optimize_inference_for_dag(net, ["a"])
 
 
 def test_the_table_knows_the_operators_with_a_maker() -> None:

@@ -104,3 +104,14 @@ def schema_problem(type_: str, inputs: Sequence[str], outputs: Sequence[str] | N
     if outputs is not None and not schema.outputs.allows(len(outputs)):
         return f"Output size {len(outputs)} is not what {type_} has, which is {schema.outputs}"
     return None
+
+
+def in_place_problem(type_: str, inputs: Sequence[str], outputs: Sequence[str]) -> str | None:
+    """Why an operator does not work in place where its type has to, or None."""
+    schema = _schemas().get(type_)
+    for read, written in schema.in_place if schema is not None else ():
+        if read < len(inputs) and written < len(outputs) and inputs[read] != outputs[written]:
+            return (
+                f"{type_} works in place: output {written} has to be input {read}, which is {inputs[read]!r}"
+            )
+    return None

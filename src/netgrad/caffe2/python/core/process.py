@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from netgrad.caffe2.python.lazy import TriggerLazyImport
+
 _arguments: list[str] = []
 
 
@@ -24,8 +26,10 @@ def GetGlobalInitArgs() -> list[str]:
     return list(_arguments)
 
 
-def RefreshRegisteredOperators() -> None:
-    """Nothing: there are no operator libraries to load."""
+def RefreshRegisteredOperators(trigger_lazy: bool = True) -> None:
+    """Load what waits for that (see `lazy`), if wanted; new operators are seen by themselves."""
+    if trigger_lazy:
+        TriggerLazyImport()
 
 
 def SetEnginePref(per_op_engine_pref: Mapping[str, Any], global_engine_pref: Mapping[int, Any]) -> None:

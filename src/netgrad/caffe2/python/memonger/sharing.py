@@ -8,6 +8,8 @@ from typing import Any
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.python import core
 from netgrad.caffe2.python.core.remap import remap_operands
+from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.schemas import in_place_problem
 
 
 def share_grad_blobs(
@@ -51,8 +53,15 @@ def optimize_inference_for_dag(net: Any, input_blobs: Iterable[Any], namescope: 
         net: The net, or its message; it stays as it is.
         input_blobs: What it is given, which stays as it is.
         namescope: Only blobs in this scope are shared.
+
+    Raises:
+        RunError: An operator that has to work in place doesn't.
     """
     kept = {str(blob) for blob in input_blobs}
+    for op in _message(net).op:
+        problem = in_place_problem(op.type, op.input, op.output)
+        if problem is not None:
+            raise RunError(problem)
     return _reused(_message(net), lambda blob: blob.startswith(namescope) and blob not in kept)
 
 

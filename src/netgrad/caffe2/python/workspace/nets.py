@@ -20,6 +20,7 @@ from netgrad.caffe2.python.core.net import Net
 from netgrad.caffe2.python.core.plan import Plan
 from netgrad.caffe2.python.core.steps import ExecutionStep
 from netgrad.caffe2.python.core.tracebacks import show
+from netgrad.caffe2.python.lazy import TriggerLazyImport
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import is_tensor, shape_of
 from netgrad.caffe2.running.errors import RunError
@@ -78,6 +79,7 @@ def CreateNet(net: Any, overwrite: bool = False, input_blobs: Iterable[Any] | No
     Raises:
         RunError: There is a net of the name; a blob that it reads isn't there; an operator is unknown.
     """
+    TriggerLazyImport()
     for blob in input_blobs or ():
         current().create_blob(StringifyBlobName(blob))
     current().create_net(net, overwrite)

@@ -52,14 +52,26 @@ def _dequantize(call: Call) -> None:
 
 @runs("FloatToFused8BitRowwiseQuantized", "HalfFloatToFused8BitRowwiseQuantized")
 def _fuse(call: Call) -> None:
-    numbers, scale, bias = _quantized(call.array(0))
+    x = call.array(0)
+    numbers, scale, bias = _quantized(_by_last(x))
     pair = np.ascontiguousarray(np.concatenate([scale, bias], 1), np.float32).view(np.uint8)
-    call.write(0, np.concatenate([numbers, pair], 1))
+    call.write(0, _with_last(np.concatenate([numbers, pair], 1), x))
 
 
 @runs("Fused8BitRowwiseQuantizedToFloat", "Fused8BitRowwiseQuantizedToHalfFloat")
 def _unfuse(call: Call) -> None:
-    call.write(0, _floats(*_fused(call.array(0))).astype(_wanted(call)))
+    x = call.array(0)
+    call.write(0, _with_last(_floats(*_fused(_by_last(x))).astype(_wanted(call)), x))
+
+
+def _by_last(x: Array) -> Array:
+    """A matrix whose rows are those along the last axis."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _with_last(rows: Array, like: Array) -> Array:
+    """The rows with the dims of ``like`` before its last one."""
+    return rows.reshape(*like.shape[:-1], rows.shape[-1])
 
 
 def _wanted(call: Call) -> type:
