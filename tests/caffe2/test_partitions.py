@@ -133,6 +133,14 @@ def test_buckets() -> None:
     }
     expected = [[0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 1]]
     _check(_run("BatchBucketOneHot", inputs, 1), expected)
+    # Between equal bounds the middle; the figures are the original's.
+    for bounds, buckets in [([0, 0], [1, 0, 2]), ([0, 0, 0, 0], [2, 0, 4]), ([-1, 0, 0, 0, 1], [2, 1, 4])]:
+        equal = {
+            "x": np.array([[0], [-0.5], [0.5]], np.float32),
+            "l": np.array([len(bounds)], np.int32),
+            "b": np.array(bounds, np.float32),
+        }
+        _check(_run("BatchBucketOneHot", equal, 1), np.eye(len(bounds) + 1)[buckets])
     net = core.Net("buckets")
     net.BatchBucketOneHot(list(inputs), "hot")
     shapes, types = workspace.InferShapesAndTypes([net], {name: x.shape for name, x in inputs.items()})

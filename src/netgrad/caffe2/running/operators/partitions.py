@@ -217,15 +217,24 @@ def _pad_empty_samples(call: Call) -> None:
         call.write(at, np.insert(call.array(at), places, 0, axis=0))
 
 
+def _middle(bounds: Array, values: Array) -> Array:
+    """Half way between the first and the last place where each value may be put among sorted bounds."""
+    ends = np.searchsorted(bounds, values) + np.searchsorted(bounds, values, side="right")
+    return np.asarray(ends // 2)
+
+
 @runs("BatchBucketOneHot")
 def _batch_bucket_one_hot(call: Call) -> None:
-    """For each column which bucket an element lies in; a bucket has its upper bound in it."""
+    """For each column which bucket an element lies in; a bucket has its upper bound in it.
+
+    An element that equals several bounds lies in the middle one of the buckets that they end, or before it.
+    """
     x, sizes, bounds = call.array(0), call.array(1), call.array(2)
     parts = np.split(bounds, np.cumsum(sizes)[:-1])
     if len(parts) != x.shape[1] or sum(map(len, parts)) != bounds.size:
         raise call.error(f"{x.shape[1]} columns have bounds of lengths {sizes.tolist()}: {bounds.size}")
     columns = [
-        np.searchsorted(part, column)[:, None] == np.arange(len(part) + 1)
+        _middle(part, column)[:, None] == np.arange(len(part) + 1)
         for part, column in zip(parts, x.T, strict=True)
     ]
     call.write(0, np.concatenate(columns, 1).astype(np.float32))
