@@ -165,6 +165,16 @@ LATER = [
         by_place,
         (),
     ),
+    # ---- learning rates
+    *(
+        fixed(
+            'LearningRate(i)->(y) {base_lr=0.2,policy="slope",num_iter_1=10,num_iter_2=20,multiplier_1=1.0,'
+            "multiplier_2=0.5}",
+            {"i": np.array([iteration])},
+            y=0.2 * multiplier,
+        )
+        for iteration, multiplier in ((9, 1.0), (14, 0.8), (40, 0.5))
+    ),
     # ---- tensor trains
     Case(
         "TT(x,b,w)->(y) {inp_sizes=[2,3],out_sizes=[2,2],tt_ranks=[1,2,1]}",

@@ -147,6 +147,17 @@ def _gate(p: _Policy) -> Value:
     return p.c.b.where(p.iteration < p.number("num_iter"), _constant(p, first), second)
 
 
+def _slope(p: _Policy) -> Value:
+    """multiplier_1 up to num_iter_1, multiplier_2 from num_iter_2 on, and a straight line in between."""
+    first, second = p.number("multiplier_1"), p.number("multiplier_2")
+    start, end = p.number("num_iter_1"), p.number("num_iter_2")
+    if end <= start:
+        raise p.c.refused(f"num_iter_2 is {end}, and must be more than num_iter_1, {start}")
+    line = (p.iteration - start) * ((second - first) / (end - start)) + first
+    falling = p.c.b.op("Max", _constant(p, second), line)
+    return p.c.b.where(p.iteration < start, _constant(p, first), falling)
+
+
 def _cyclic_from(p: _Policy, iteration: Value, highest: float, size: float, decay: float) -> Value:
     """Up from base_lr to ``highest`` and down in 2 ``size`` steps, with a peak that decays cycle by cycle."""
     ratio = abs(highest) / abs(_base(p.c))
@@ -240,6 +251,7 @@ _POLICIES: dict[str, Callable[[_Policy], Value]] = {
     "constantThenLinearWarmup": _constant_then_linear,
     "hill": _hill,
     "gate": _gate,
+    "slope": _slope,
     "pieceWarmup": _pieces,
     "cyclical": _cyclical,
     "cyclic": _cyclical,  # what the original's own documentation calls it

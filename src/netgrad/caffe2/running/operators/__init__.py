@@ -11,6 +11,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     detections,
     failures,
     features,
+    few_bits,
     hierarchies,
     histograms,
     indexes,

@@ -133,9 +133,18 @@ def _reduce(call: Call) -> None:
         rows = _floats(numbers.reshape(indices.size, math.prod(numbers.shape[1:])), pair[:, :1], pair[:, 1:])
     if weighted:
         rows = rows * call.array(1).reshape(-1, 1)
+    call.write(0, reduced(call, rows, sizes, mean="Mean" in type_))
+
+
+def reduced(call: Call, rows: Array, sizes: Array, *, mean: bool) -> Array:
+    """The sum or mean of each segment of rows; zeros for an empty one."""
     if sizes.sum() != len(rows):
         raise call.error(f"the lengths add up to {sizes.sum()}, and there are {len(rows)} indices")
     sums = np.zeros((len(sizes), rows.shape[1]), np.float32)
     np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), rows)
-    means = sums / np.maximum(sizes, 1)[:, None].astype(np.float32)
-    call.write(0, means if "Mean" in type_ else sums)
+    return sums / np.maximum(sizes, 1)[:, None].astype(np.float32) if mean else sums
+
+
+def unfused(rows: Array) -> Array:
+    """The rows of a fused table as floats."""
+    return _floats(*_fused(rows))
