@@ -29,14 +29,11 @@ def _copy_rows(c: Context, table: Value, numbers: Value, row: Value) -> Value:
 
 
 @lowers("CopyRowsToTensorGradient")
-def _copy_rows_gradient(c: Context, dy: Value, numbers: Value | None = None) -> Sequence[Value]:
+def _copy_rows_gradient(c: Context, dy: Value, numbers: Value) -> Sequence[Value]:
     """The gradient of the table, which is zero in the rows that are copied over, and that of the row.
 
-    The original's operator has one input and passes all on, as if nothing were copied over; what it reads
-    then does not tell which rows are.
+    The original's operator reads dy alone and passes all of it on, as if nothing were copied over.
     """
-    if numbers is None:
-        raise c.refused("the numbers of the rows, its second input, are needed")
     copied = beside(c.b, _hits(c, dy, numbers) > 0, dy)
     row = c.b.reduce_sum(c.b.where(copied, dy, 0.0), [0])
     return [c.b.where(copied, 0.0, dy), row][: c.outputs]

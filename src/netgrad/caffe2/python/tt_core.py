@@ -43,7 +43,8 @@ def init_tt_cores(
             core, rest = np.linalg.qr(core)
         cores.append(core.reshape(-1))
     scale = 0.1 / (math.prod(inp_sizes) * math.prod(tt_ranks)) ** (1.0 / len(inp_sizes))
-    return scale * np.concatenate(cores).astype(np.float32)
+    vector: Array = scale * np.concatenate(cores).astype(np.float32)
+    return vector
 
 
 def matrix_to_tt(
