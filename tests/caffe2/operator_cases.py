@@ -282,6 +282,15 @@ PRODUCTS = [
         lambda g: {"y": g["x"] * g["w"] + g["b"]},
         ("x", "w", "b"),
     ),
+    *(
+        Case(
+            f"ElementwiseLinear(x,w,b)->(y) {{axis={axis}}}",
+            {"x": normal(3, 2, 4), "w": normal(size), "b": normal(size)},
+            lambda g: {"y": (g["x"].reshape(-1, g["w"].size) * g["w"] + g["b"]).reshape(g["x"].shape)},
+            ("x", "w", "b"),
+        )
+        for axis, size in ((1, 8), (2, 4))
+    ),
 ]
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.python import core, optimizer, workspace
+from netgrad.caffe2.python.cnn import CNNModelHelper
 from netgrad.caffe2.python.model_helper import ModelHelper
+from netgrad.caffe2.python.models import imagenet_trainer_test_utils as shared_blobs
 from netgrad.caffe2.python.models import resnet, shufflenet
 from netgrad.caffe2.python.models.download import ModelDownloader, downloadModel
 from netgrad.caffe2.python.models.seq2seq.seq2seq_model_helper import Seq2SeqModelHelper
@@ -165,3 +167,56 @@ def test_parameters_without_fills() -> None:
     model.AddParam("given", init_value=2.0)
     assert list(model.net.Proto().external_input) == ["given"]
     assert not model.param_init_net.Proto().op
+
+
+def _small(
+    model: CNNModelHelper,
+    data: Any,
+    num_input_channels: int,
+    num_labels: int,
+    label: Any = None,
+    is_test: bool = False,
+) -> Any:
+    """Two convolutions with large strides, and a layer."""
+    model.Conv(data, "c1", num_input_channels, 4, 3, stride=16)
+    model.Relu("c1", "r1")
+    model.Conv("r1", "c2", 4, 4, 3, stride=4)
+    model.Relu("c2", "r2")
+    last = model.FC("r2", "last", 4 * 4 * 4, num_labels)
+    return (
+        model.Softmax(last, "softmax")
+        if is_test
+        else model.SoftmaxWithLoss([last, label], ["softmax", "loss"])
+    )
+
+
+@pytest.mark.parametrize("with_shapes", [True, False])
+def test_a_step_of_training_with_shared_gradients(with_shapes: bool) -> None:
+    counts, results, slopes = shared_blobs.test_shared_grads(
+        with_shapes, _small, "gpu_0/c1_w", "gpu_0/last", num_labels=5
+    )
+    assert counts[0] < counts[1]
+    assert results[0].shape == (4, 5)
+    assert slopes[0].shape == (4, 3, 3, 3)
+    assert np.abs(slopes[0]).max() > 0
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+    np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "run", [shared_blobs.test_forward_only, shared_blobs.test_forward_only_fast_simplenet]
+)
+def test_a_prediction_with_shared_activations(run: Any) -> None:
+    counts, shared, results = run(_small, "gpu_0/softmax", num_labels=5)
+    assert counts[0] < counts[1]
+    assert shared > 0
+    np.testing.assert_allclose(results[0].sum(1), np.ones(4), rtol=1e-5)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+
+
+def test_counts_of_blobs() -> None:
+    net = core.Net("net")
+    net.Add(["x", "a_shared"], "b_shared")
+    assert shared_blobs.has_blob(net.Proto(), "x")
+    assert not shared_blobs.has_blob(net.Proto(), "y")
+    assert (shared_blobs.count_blobs(net.Proto()), shared_blobs.count_shared_blobs(net.Proto())) == (3, 2)

@@ -75,6 +75,7 @@ def test_columns_by_place() -> None:
     assert columns[record.ids.values.slice()] == ["d", "e"]
     assert [scalar.id() for scalar in record.all_scalars()] == list(range(7))
     assert record.more.query.id() == 6
+    assert schema.Field([record.dense, record.ids, record.more])._field_offsets == [0, 1, 5, 7]
 
 
 def test_equality_and_copies() -> None:

@@ -129,19 +129,24 @@ def _rowwise_gradient(c: Context, x: Value, y: Value, dz: Value) -> list[Value]:
     return gradients(c.b, _ROWWISE[c.definition.type.removesuffix("Gradient")], [x, y], [dz])
 
 
-def _elementwise_linear(b: Builder, given: list[Value]) -> list[Value]:
-    return [given[0] * given[1] + given[2]]
+def _elementwise_linear(c: Context, b: Builder, x: Value, w: Value, bias: Value) -> Value:
+    """Y = X w + b for each column of X as a matrix."""
+    rows = _matrix(b, x, c.axis(x, c.argument("axis", 1)))
+    result = rows * w + bias
+    return result if rows is x else b.reshape_like(result, x)
 
 
 @lowers("ElementwiseLinear")
-def _linear(c: Context, x: Value, w: Value, bias: Value) -> Sequence[Value]:
-    return _elementwise_linear(c.b, [x, w, bias])
+def _linear(c: Context, x: Value, w: Value, bias: Value) -> Value:
+    return _elementwise_linear(c, c.b, x, w, bias)
 
 
 @lowers("ElementwiseLinearGradient")
 def _linear_gradient(c: Context, dy: Value, x: Value, w: Value) -> list[Value]:
-    inputs = [x, w, c.b.zeros_like(w)]
-    return gradients(c.b, _elementwise_linear, inputs, [dy])
+    def write(b: Builder, given: list[Value]) -> list[Value]:
+        return [_elementwise_linear(c, b, *given)]
+
+    return gradients(c.b, write, [x, w, c.b.zeros_like(w)], [dy])
 
 
 # ---- convolutions ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from netgrad.caffe2.python.memonger.ordering import (
     compute_interference_graph,
     topological_sort_traversal,
 )
-from netgrad.caffe2.python.memonger.sharing import inner_names
+from netgrad.caffe2.python.memonger.sharing import inner_names, reused
 
 
 class Optimization(NamedTuple):
@@ -74,5 +74,13 @@ def optimize_interference(
 
 
 def optimize_inference_fast(net: NetDef, static_blobs: Collection[Any]) -> NetDef:
-    """The net of `optimize_interference` alone, with the operators in the order that they have."""
-    return optimize_interference(net, static_blobs, lambda graph: list(range(len(graph)))).net
+    """A net with fewer names, its operators in the order that they have: blobs are written where others were.
+
+    What is shared is called ``__m<number>_shared``.
+
+    Args:
+        net: The net, which stays as it is.
+        static_blobs: Blobs that keep their names: parameters, inputs, outputs.
+    """
+    static = {str(blob) for blob in static_blobs}
+    return reused(net, lambda blob: blob not in static)

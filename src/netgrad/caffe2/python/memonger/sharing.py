@@ -43,7 +43,7 @@ def share_grad_blobs(
         in_scope = blob.startswith((scope, f"_{scope}"))
         return in_scope and blob not in kept and (blob.endswith("_grad") or blob in activations)
 
-    return _reused(proto, shared)
+    return reused(proto, shared)
 
 
 def optimize_inference_for_dag(net: Any, input_blobs: Iterable[Any], namescope: str = "") -> NetDef:
@@ -62,7 +62,7 @@ def optimize_inference_for_dag(net: Any, input_blobs: Iterable[Any], namescope: 
         problem = in_place_problem(op.type, op.input, op.output)
         if problem is not None:
             raise RunError(problem)
-    return _reused(_message(net), lambda blob: blob.startswith(namescope) and blob not in kept)
+    return reused(_message(net), lambda blob: blob.startswith(namescope) and blob not in kept)
 
 
 def release_blobs_when_used(
@@ -152,7 +152,7 @@ def _spans(net: NetDef) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _reused(net: NetDef, shared: Callable[[str], bool]) -> NetDef:
+def reused(net: NetDef, shared: Callable[[str], bool]) -> NetDef:
     """The net with fewer names: a blob takes the name of one that no later operator needs."""
     kept = set(net.external_output) | inner_names(net)
     spans = {blob: span for blob, span in _spans(net).items() if blob not in kept and shared(blob)}

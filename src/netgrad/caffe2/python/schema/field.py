@@ -30,10 +30,10 @@ class Field:
     def __init__(self, children: Iterable[Field]) -> None:
         """Take the fields inside, in order; a subclass sets them as attributes before."""
         self._parent: tuple[Field | None, int] = (None, 0)
-        self._offsets = [0]
+        self._field_offsets = [0]
         for at, child in enumerate(children):
             child._parent = (self, at)
-            self._offsets.append(self._offsets[-1] + len(child.field_names()))
+            self._field_offsets.append(self._field_offsets[-1] + len(child.field_names()))
 
     def _children(self) -> Sequence[tuple[str, Field]]:
         """The fields inside with their names, in order."""
@@ -84,7 +84,7 @@ class Field:
         """The place of its first column among those of the outermost field."""
         start, field = 0, self
         while (parent := field._parent[0]) is not None:
-            start += parent._offsets[field._parent[1]]
+            start += parent._field_offsets[field._parent[1]]
             field = parent
         return start
 
