@@ -9,6 +9,7 @@ import pytest
 
 from netgrad.caffe2.python import brew, layer_model_instantiator, schema, workspace
 from netgrad.caffe2.python.layers.fc import FC, get_fc_predictor_version
+from netgrad.caffe2.python.normalizer import BatchNormalizer, LayerNormalizer
 from tests.caffe2.layers.models import fed, model, normal, train, types, value
 
 
@@ -161,6 +162,18 @@ def test_normalization_by_the_example(one_operator: bool) -> None:
     centered = x - x.mean(1, keepdims=True)
     expected = 3 * centered / np.sqrt(x.var(1, keepdims=True) + 0.01)
     np.testing.assert_allclose(value(output), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_normalizers_of_a_model() -> None:
+    made, x = model(), normal(8, 3)
+    record = fed(made, x=x)
+    by_batch = BatchNormalizer(momentum=0.5, scale_init_value=2.0)(made, record.x)
+    by_example = LayerNormalizer(epsilon=0.01, use_layer_norm_op=False, scale_init_value=3.0)(made, record.x)
+    train(made)
+    for found, axis, factor, epsilon in ((by_batch, 0, 2, 1e-5), (by_example, 1, 3, 0.01)):
+        centered = x - x.mean(axis, keepdims=True)
+        expected = factor * centered / np.sqrt(x.var(axis, keepdims=True) + epsilon)
+        np.testing.assert_allclose(value(found), expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])

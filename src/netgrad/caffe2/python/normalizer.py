@@ -19,21 +19,28 @@ class Normalizer:
 class BatchNormalizer(Normalizer):
     """Batch normalization."""
 
-    def __init__(self, momentum: float) -> None:
+    def __init__(self, momentum: float, scale_init_value: float = 1.0) -> None:
         self._momentum = float(momentum)
+        self._scale_init_value = float(scale_init_value)
 
     def _run(self, layer_model: Any, param: Any) -> Any:
-        return layer_model.BatchNormalization(param, momentum=self._momentum)
+        return layer_model.BatchNormalization(
+            param, momentum=self._momentum, scale_init_value=self._scale_init_value
+        )
 
 
 class LayerNormalizer(Normalizer):
     """Layer normalization."""
 
-    def __init__(self, epsilon: float, use_layer_norm_op: bool = True) -> None:
+    def __init__(self, epsilon: float, use_layer_norm_op: bool = True, scale_init_value: float = 1.0) -> None:
         self._epsilon = float(epsilon)
         self._use_layer_norm_op = use_layer_norm_op
+        self._scale_init_value = float(scale_init_value)
 
     def _run(self, layer_model: Any, param: Any) -> Any:
         return layer_model.LayerNormalization(
-            param, epsilon=self._epsilon, use_layer_norm_op=self._use_layer_norm_op
+            param,
+            epsilon=self._epsilon,
+            use_layer_norm_op=self._use_layer_norm_op,
+            scale_init_value=self._scale_init_value,
         )

@@ -81,10 +81,9 @@ class LayerModelHelper(TrainingSteps, LayerParameters, ModelRecords, GlobalConst
         """
         self._layers.append(layer)
         for param in layer.get_parameters():
-            blob: Any = param.parameter if isinstance(param, layers.LayerParameter) else None
-            if isinstance(param, ParameterInfo):
-                blob = param.blob
-            if not isinstance(blob, core.BlobReference):
+            blob = getattr(param, "parameter", None)
+            known = isinstance(param, layers.LayerParameter | ParameterInfo)
+            if not known or not isinstance(blob, core.BlobReference):
                 raise ValueError(f"a LayerParameter or ParameterInfo is needed, not {param!r}")
             self.param_to_optim[str(blob)] = param.optimizer or self.default_optimizer
             self.params.append(blob)

@@ -20,7 +20,7 @@ class ParameterInfo:
 
     Attributes:
         param_id: Its number.
-        blob: The blob; also called ``param``.
+        blob: The blob; also called ``param`` and ``parameter``.
         key: The blob of row numbers, for tables.
         grad: Its gradient, once there is one.
         shape: Its shape.
@@ -53,6 +53,8 @@ class ParameterInfo:
     def param(self) -> Any:
         """The blob."""
         return self.blob
+
+    parameter = param
 
     @property
     def optimizer(self) -> Any:
