@@ -132,6 +132,12 @@ BY_IDS = [
 ]
 
 BY_LENGTHS = [
+    Case(
+        "SparseLengthsSum(x,i,n)->(y)",
+        {"x": np.array([[2048.0], [1.0]], np.float16), "i": np.array([0, 1]), "n": np.array([2], np.int32)},
+        lambda g: {"y": np.array([[2049.0]], np.float32)},  # no half
+        (),
+    ),
     *(
         Case(
             f"{sparse}Lengths{kind}Gradient(dy,n)->(y)",

@@ -226,10 +226,15 @@ _LENGTHS = {
 
 @lowers(*_LENGTHS)
 def _by_lengths(c: Context, data: Value, *rest: Value) -> Value:
-    """Inputs: the rows, weights if it is a weighted sum, indices of rows if it is sparse, lengths."""
+    """Inputs: the rows, weights if it is a weighted sum, indices of rows if it is sparse, lengths.
+
+    Rows of halves that are looked up give floats.
+    """
     sparse, kind = _LENGTHS[c.definition.type]
     b, lengths = c.b, rest[-1]
     rows = b.op("Gather", data, rest[-2], axis=0) if sparse else data
+    if sparse and data.dtype is ir.DataType.FLOAT16:
+        rows = b.cast(rows, ir.DataType.FLOAT)
     if kind == "Max":
         return _largest(b, rows, segment_ids(b, lengths, length(b, rows, 0)), length(b, lengths, 0))
     total = summed_runs(b, _weighted(b, rows, rest[0]) if kind == "WeightedSum" else rows, lengths)
