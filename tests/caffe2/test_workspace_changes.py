@@ -122,3 +122,11 @@ def test_parameters_that_are_registered_twice() -> None:
         model.Validate()
     assert "FC" in core._REGISTERED_OPERATORS
     assert not workspace.C.use_mkldnn
+
+
+def test_operators_have_schemas() -> None:
+    """Programs skip what they do with shapes where a build has none."""
+    from netgrad.caffe2.python import build
+
+    assert build.CAFFE2_NO_OPERATOR_SCHEMA is False
+    assert build.build_options.get("USE_CUDA", "OFF") == "OFF"
