@@ -159,6 +159,12 @@ SEVERAL = [
     binary("Div(x,w)->(y)", np.divide, normal(2, 3), positive(2, 3)),
     binary("Div(x,w)->(y) {broadcast=1}", np.divide, normal(2, 3), positive(3)),
     Case(
+        "DivGradient(dy,y,w,y)->(dx,dw)",
+        {"w": positive(2, 3), "y": normal(2, 3), "dy": normal(2, 3)},
+        lambda g: {"dx": g["dy"] / g["w"], "dw": -g["dy"] * g["y"] / g["w"]},
+        (),
+    ),
+    Case(
         "DivGradient(w,y,dy)->(dx,dw) {broadcast=1}",
         {"w": positive(3), "y": normal(2, 3), "dy": normal(2, 3)},
         lambda g: {"dx": g["dy"] / g["w"], "dw": (-g["dy"] * g["y"] / g["w"]).sum(0)},

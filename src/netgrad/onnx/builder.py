@@ -176,7 +176,7 @@ class Builder:
         key = ("Constant", element, content.shape, content.tobytes())
         if key not in self._known:
             name = self._fresh("const")
-            self.operators.append(Operator("Constant", (), (name,), {"value": ir.tensor(content)}))
+            self.operators.append(Operator("Constant", (), (name,), {"value": ir.Tensor(content)}))
             self._known[key] = (self.value(name, TensorInfo(element, tuple(content.shape), content)),)
         return self._known[key][0]
 

@@ -62,6 +62,9 @@ def _elementwise(c: Context, a: Value, b: Value) -> Value:
 @lowers("DivGradient")
 def _div_gradient(c: Context, *operands: Value) -> list[Value]:
     """From the gradient and both operands; in older nets from divisor, result and gradient."""
+    if len(operands) == 4 and c.definition.input[1] == c.definition.input[3]:
+        # It has worked in place: where the dividend was is the result.
+        operands = (operands[2], operands[3], operands[0])
     if len(operands) != 3:
         return _both_gradients(c, "Div", *operands[:3])
     divisor, result, dy = operands
