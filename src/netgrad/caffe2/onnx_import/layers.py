@@ -86,6 +86,16 @@ def _conv(n: Node) -> None:
     n.write("Conv", n.inputs, **window(n, kernel_shape(n)), group=_group(n))
 
 
+@writes("DeformConv")
+def _deformable(n: Node) -> None:
+    if n.has(4) or len(kernel_shape(n)) != 2:
+        raise n.refused("Caffe2's DeformConv is over images, and has no mask")
+    groups = n.attribute("offset_group", 1)
+    operands = [n.inputs[place] for place in (0, 2, 1)] + ([n.inputs[3]] if n.has(3) else [])
+    arguments = {**window(n, kernel_shape(n)), "group": _group(n)}
+    n.write("DeformConv", operands, **arguments, deformable_group=groups if groups != 1 else None)
+
+
 @writes("ConvTranspose")
 def _conv_transpose(n: Node) -> None:
     kernel = kernel_shape(n)
