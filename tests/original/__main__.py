@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from tests.original.files import FetchError, fetch, listed
 from tests.original.known import reason_for
+from tests.original.plugin import EXAMPLES
 from tests.original.run import Outcome, run
 from tests.original.table import PAGE, as_page
 
@@ -27,7 +29,10 @@ def main() -> int:
     parser.add_argument(
         "--record", metavar="PYTHON", help="an interpreter with the original, of which to record what passes"
     )
+    parser.add_argument("--examples", type=int, metavar="N", help="drawn per test, where it says no number")
     arguments = parser.parse_args()
+    if arguments.examples:
+        os.environ[EXAMPLES] = str(arguments.examples)
     try:
         fetch()
     except FetchError as error:

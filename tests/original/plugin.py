@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -10,6 +11,9 @@ import hypothesis
 
 import netgrad.caffe2
 from tests.original.files import ROOT
+
+EXAMPLES = "ORIGINAL_EXAMPLES"
+"""The environment variable that says how many examples are drawn per test."""
 
 
 def pytest_configure() -> None:
@@ -22,6 +26,8 @@ def pytest_configure() -> None:
     importlib.import_module("caffe2.python.hypothesis_test_util")  # which sets a profile
     # A test that fails is not made smaller, which takes minutes.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    profile = hypothesis.settings(hypothesis.settings(), phases=phases, database=None)
+    profile = hypothesis.settings(hypothesis.settings(), phases=phases, database=None, deadline=None)
+    if EXAMPLES in os.environ:
+        profile = hypothesis.settings(profile, max_examples=int(os.environ[EXAMPLES]))
     hypothesis.settings.register_profile("original", profile)
     hypothesis.settings.load_profile("original")
