@@ -118,7 +118,7 @@ def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
     np.testing.assert_array_equal({t.name: numpy_helper.to_array(t) for t in tensors}["w"], W)
     with pytest.raises(RuntimeError, match="value info of inputs: x"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net)
-    with pytest.raises(ValueError, match="dictionary"):
+    with pytest.raises(ValueError, match="pairs of type and shape"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net, [1])  # type: ignore[arg-type]
 
 

@@ -100,7 +100,7 @@ def test_what_is_refused() -> None:
     for kind in (regularizer.SparseL1Norm(0.5), regularizer.MaxNorm()):
         with pytest.raises(NotImplementedError, match="dense parameters"):
             _after(kind, False)
-    with pytest.raises(AssertionError, match="invalid by=never"):
+    with pytest.raises(AssertionError, match="not by 'never'"):
         regularizer.L1Norm(1.0)(core.Net("n"), core.Net("i"), core.BlobReference("w"), by="never")
     with pytest.raises(AssertionError, match="invalid ub=1, lb=1"):
         regularizer.BoundedGradientProjection(lb=1, ub=1, left_open=True)

@@ -215,7 +215,7 @@ def test_columns_joined_and_cut() -> None:
         (3,),
         (5,),
     ]
-    with pytest.raises(AssertionError, match="compatible"):
+    with pytest.raises(AssertionError, match="differ in other axes"):
         made.Concat(fed(made, a=normal(2, 3, 2), b=normal(2, 3, 4)))
     with pytest.raises(AssertionError, match="don't make"):
         made.Split(flat, split=[1, 2])

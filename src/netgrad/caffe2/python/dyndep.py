@@ -8,11 +8,11 @@ from netgrad.caffe2.running.errors import RunError
 
 
 def InitOpsLibrary(name: str, trigger_lazy: bool = True) -> None:
-    """Say that there is no such library, as the original does; its operators are unknown when they are used.
+    """Say that there is no such library; its operators are unknown when they are used.
 
     Args:
         name: The file.
-        trigger_lazy: Without effect: no library waits to be loaded.
+        trigger_lazy: Whether libraries that wait would be loaded first: as none can be, it changes nothing.
 
     Raises:
         RunError: There is one.
@@ -22,7 +22,7 @@ def InitOpsLibrary(name: str, trigger_lazy: bool = True) -> None:
             f"the operators of library {name} can't be loaded",
             hint="write them in Python (net.Python) or in terms of other operators",
         )
-    print(f"Ignoring {name} as it is not a valid file.")
+    print(f"There is no file {name}; its operators are not loaded.")
 
 
 def GetImportedOpsLibraries() -> set[str]:

@@ -13,9 +13,9 @@ _handlers: list[Callable[[BaseException], Any]] = []
 
 
 def RegisterOpsLibrary(name: str) -> None:
-    """Note a library; say that there is no such file, as the original does, if there is none."""
+    """Note a library; say that there is no such file, if there is none."""
     if not os.path.exists(name):
-        print(f"Ignoring {name} as it is not a valid file.")
+        print(f"There is no file {name}; its operators are not loaded.")
     elif name not in _pending:
         _pending.append(name)
 

@@ -119,7 +119,7 @@ class TranslatorRegistry:
         net, net_params = NetDef(name=caffe_net.name), TensorProtos()
         for layer in caffe_net.layer:
             if not _is_there(state, layer):
-                log.info("Current net state does not need layer %s", layer.name)
+                log.info("Layer %s is not of this phase, level and stages", layer.name)
                 continue
             log.info("Translate layer %s", layer.name)
             both: Iterable[Any] = (*pretrained_net.layer, *pretrained_net.layers)  # of two kinds

@@ -18,7 +18,7 @@ def _fill(blob: Any, array: Any, dtype: Any, initializer: Callable[[Any], Operat
     if array is None:
         assert initializer is not None, f"an array or an initializer is needed for the constant {blob}"
         return initializer(blob)
-    assert initializer is None, "Only one from array and initializer should be specified"
+    assert initializer is None, f"the constant {blob} has both an array and an initializer"
     values = np.array(array, dtype)
     kind = "GivenTensorStringFill" if values.dtype.kind in "SUO" else "GivenTensorFill"
     operator = _FILLS.get(values.dtype.str[1:], kind)
@@ -64,8 +64,8 @@ class GlobalConstants:
         Raises:
             AssertionError: There is one of that name, or not exactly one of array and initializer is given.
         """
-        assert isinstance(name, str), f"name should be a string as we are using it as map key, not {name!r}"
-        assert name not in self.global_constants, f"{name} already added in global_constants"
+        assert isinstance(name, str), f"constants are found by texts, not by {name!r}"
+        assert name not in self.global_constants, f"there is a constant {name} already"
         blob = self.net.NextBlob(name)
         operator = _fill(blob, array, dtype, initializer)
         self.global_constants[name] = blob
@@ -84,7 +84,7 @@ class GlobalConstants:
         wanted = _fill(blob, *_arguments(*args, **kwargs))
         known = self.global_constant_initializers[blob]
         assert utils.OpAlmostEqual(wanted, known, "debug_info"), (
-            f"conflict initializers for global constant {blob}, previous {known}, now {wanted}"
+            f"the constant {blob} is made by {known} already, and can't be made by {wanted}"
         )
         return blob
 

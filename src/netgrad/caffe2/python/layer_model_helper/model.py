@@ -105,7 +105,9 @@ class LayerModelHelper(TrainingSteps, LayerParameters, ModelRecords, GlobalConst
         operator = layer.removeprefix(_FUNCTIONAL)
         is_layer = layers.layer_exists(layer)
         if not is_layer and not core.IsOperator(operator):
-            raise AttributeError(f"Trying to create non-registered layer: {layer}")
+            raise AttributeError(
+                f"the model has no attribute {layer}, and no layer of that name is registered"
+            )
 
         def make(*args: Any, **kwargs: Any) -> Any:
             reports_output = kwargs.pop("output_to_metrics", False)

@@ -77,15 +77,14 @@ class LayerParameters:
     def _check_shared(self, name: str, shape: Any, optimizer: Any) -> None:
         if name in self._param_to_shape and self._param_to_shape[name] != shape:
             raise ValueError(
-                f"Got inconsistent shapes between shared parameters when trying to map a blob in scope "
-                f"{scope.CurrentNameScope()} to {name}. ref_shape : {self._param_to_shape[name]}, "
-                f"shape : {shape}"
+                f"Got inconsistent shapes for the shared parameter {name}: {shape} in the scope "
+                f"{scope.CurrentNameScope()}, and {self._param_to_shape[name]} before"
             )
         is_known = optimizer is None or optimizer == self.NoOptim or isinstance(optimizer, Optimizer)
         if name in self.param_to_optim:
             if not is_known:
                 raise ValueError(
-                    f"optim should be either None, NoOptim, or an instance of Optimizer, Got {optimizer}"
+                    f"the optimizer of {name} is an Optimizer, NoOptim or None, not {optimizer!r}"
                 )
             chosen = self.default_optimizer if optimizer is None else optimizer
             known = self.param_to_optim[name]

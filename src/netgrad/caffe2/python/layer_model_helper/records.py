@@ -61,7 +61,7 @@ class ModelRecords:
         Raises:
             AssertionError: There is one of that name.
         """
-        assert name not in self._metrics_schema, f"Try to add metric field twice: {name}"
+        assert name not in self._metrics_schema, f"there is a metric {name} already"
         self._metrics_schema = self._metrics_schema + schema.Struct((name, value))
 
     def filter_metrics_schema(self, white_set: Collection[str]) -> None:
@@ -73,7 +73,7 @@ class ModelRecords:
     def add_ad_hoc_plot_blob(self, blob: Any, dtype: Any = None) -> None:
         """Add a blob to the metrics, and to those to be plotted."""
         assert isinstance(blob, str | core.BlobReference), (
-            f"expect type str or BlobReference, but got {type(blob)}"
+            f"a blob is given by its name or a reference, not {blob!r}"
         )
         column = schema.Scalar(dtype or (float, (1,)), core.BlobReference(blob))
         self.add_metric_field(str(blob), column)
@@ -103,10 +103,10 @@ class ModelRecords:
             AssertionError: There is one of that name, or the field is neither a column nor a struct.
         """
         assert isinstance(value, schema.Scalar | schema.Struct), (
-            f"Added output schema {name} should be a scalar or a struct, not {type(value)}"
+            f"the output {name} is a Scalar or Struct, not {value!r}"
         )
         known = schema.Struct() if self._output_schema is None else self._output_schema
-        assert name not in known.fields, f"Output Schema Field {name} already exists"
+        assert name not in known.fields, f"there is an output {name} already"
         self._output_schema = known + schema.Struct((name, value))
 
     @property
@@ -123,12 +123,12 @@ class ModelRecords:
     @property
     def prediction(self) -> list[tuple[Any, float]]:
         """Predictions and their weights."""
-        assert self._prediction, "model prediction is empty"
+        assert self._prediction, "the model has no predictions"
         return self._prediction
 
     def add_prediction(self, prediction: Any, weight: float = 1.0) -> None:
         """Add one."""
-        assert prediction is not None, "Added prediction should not be None"
+        assert prediction is not None, "a prediction is a blob, not None"
         self._prediction.append((prediction, weight))
 
     # ---- losses ------------------------------------------------------------------------------------
@@ -154,9 +154,7 @@ class ModelRecords:
         Raises:
             AssertionError: It is something else.
         """
-        assert isinstance(loss, schema.Scalar | schema.Struct), (
-            f"Added loss should be a scalar or a struct, not {loss!r}"
-        )
+        assert isinstance(loss, schema.Scalar | schema.Struct), f"a loss is a Scalar or Struct, not {loss!r}"
         known = schema.Struct() if self._loss is None else self._loss
         if isinstance(known, schema.Scalar):
             known = schema.Struct(("unnamed", known))
@@ -174,7 +172,7 @@ class ModelRecords:
 
     @transfer_learning_blob_name_mappings.setter
     def transfer_learning_blob_name_mappings(self, blob_name_mappings: Any) -> None:
-        assert blob_name_mappings is not None, "Transfer learning blob name mappings should not be None"
+        assert blob_name_mappings is not None, "names are mapped by a dictionary, not None"
         self._transfer_learning_blob_name_mappings = blob_name_mappings
 
     @property

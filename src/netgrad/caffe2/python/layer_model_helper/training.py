@@ -160,5 +160,5 @@ class TrainingSteps:
 
 def _add(modifier: NetModifier, modifiers: list[NetModifier]) -> None:
     assert modifier not in modifiers, f"{modifier} is already in {modifiers}"
-    assert isinstance(modifier, NetModifier), f"{modifier} has to be a NetModifier instance"
+    assert isinstance(modifier, NetModifier), f"a NetModifier is needed, not {modifier!r}"
     modifiers.append(modifier)

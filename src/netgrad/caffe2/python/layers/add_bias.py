@@ -30,11 +30,13 @@ class AddBias(ModelLayer):
             name: The layer's name.
         """
         super().__init__(model, name, input_record)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         shape = input_record.field_type().shape
-        assert len(shape) > 0, "AddBias expects limited dimensions of the input tensor"
+        assert len(shape) > 0, (
+            f"a column of single numbers, {input_record!r}, has no axis to add a bias along"
+        )
         input_dims = shape[0]
-        assert input_dims > 0, f"AddBias expects input dimensions > 0, got {input_dims}"
+        assert input_dims > 0, f"the bias has no elements: a row has {input_dims}"
         self.b = self.create_param(
             param_name="b",
             shape=[input_dims],

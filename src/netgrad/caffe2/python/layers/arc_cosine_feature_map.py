@@ -54,16 +54,16 @@ class ArcCosineFeatureMap(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         self.set_weight_as_global_constant = set_weight_as_global_constant
         self.input_dims = input_record.field_type().shape[0]
         self.output_dims = output_dims
         self.s = s
-        assert self.input_dims >= 1, f"Expected input dimensions >= 1, got {self.input_dims}"
-        assert output_dims >= 1, f"Expected output dimensions >= 1, got {output_dims}"
-        assert isinstance(s, int), f"Expected s to be type int, got type {type(s)}"
-        assert s >= 0, f"Expected s >= 0, got {s}"
-        assert scale > 0.0, f"Expected scale > 0, got {scale}"
+        assert self.input_dims >= 1, f"a row has no elements: its shape is {self.input_dims}"
+        assert output_dims >= 1, f"output_dims is 1 or more, not {output_dims}"
+        assert isinstance(s, int), f"the degree s is an integer, not {s!r}"
+        assert s >= 0, f"the degree s is not negative, as {s} is"
+        assert scale > 0.0, f"scale is positive, not {scale}"
         self.stddev = scale * math.sqrt(1.0 / self.input_dims)
         if initialize_output_schema:
             self.output_schema = schema.Scalar(

@@ -49,11 +49,13 @@ class BatchNormalization(ModelLayer):
             ValueError: The order is another one.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         self.input_shape = input_record.field_type().shape
-        assert len(self.input_shape) in (1, 3), "This layer supports only 4D or 2D tensors"
+        assert len(self.input_shape) in (1, 3), (
+            f"rows are vectors or images of three axes, not {self.input_shape}"
+        )
         if order not in ("NCHW", "NHWC"):
-            raise ValueError(f"Please specify a correct order, NCHW or NHWC, not {order}")
+            raise ValueError(f"order is NCHW or NHWC, not {order}")
         is_last = order == "NHWC" and len(self.input_shape) == 3
         channels = self.input_shape[-1 if is_last else 0]
         self.momentum = momentum

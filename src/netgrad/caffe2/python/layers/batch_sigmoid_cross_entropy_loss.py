@@ -31,7 +31,7 @@ class BatchSigmoidCrossEntropyLoss(ModelLayer):
             input_record, ("label", schema.Scalar(np.float32)), ("prediction", schema.Scalar(np.float32))
         )
         shapes = [input_record[field].field_type().shape for field in ("prediction", "label")]
-        assert shapes[0] == shapes[1], f"prediction and label must have the same shape, not {shapes}"
+        assert shapes[0] == shapes[1], f"a prediction and its label differ in shape: {shapes}"
         self.tags.add(Tags.EXCLUDE_FROM_PREDICTION)
         self.output_schema = schema.Scalar((np.float32, ()), self.get_next_blob_reference("loss"))
 

@@ -34,13 +34,12 @@ class BlobWeightedSum(ModelLayer):
         self.blobs = input_record.field_blobs()
         self.num_weights = len(self.blobs)
         shapes = [dtype.shape for dtype in input_record.field_types()]
-        assert self.num_weights > 1, "BlobWeightedSum expects more than one input blobs"
-        assert len(shapes[0]) > 0, "BlobWeightedSum expects limited dimensions of the input tensor"
-        assert len(set(shapes)) == 1, f"Shape of input blobs should be the same shape, not {shapes}"
+        assert self.num_weights > 1, f"a sum needs two columns or more, not {self.num_weights}"
+        assert len(shapes[0]) > 0, "columns of single numbers are not summed: rows need an axis"
+        assert len(set(shapes)) == 1, f"columns of different shapes are not summed: {shapes}"
         numbers = list(init_weights or [1.0] * self.num_weights)
         assert len(numbers) == self.num_weights, (
-            f"the size of init_weights should be the same as input blobs, expects {self.num_weights}, "
-            f"got {len(numbers)}"
+            f"init_weights has {len(numbers)} numbers for {self.num_weights} columns"
         )
         self.weights = [
             self.create_param(

@@ -37,7 +37,7 @@ class BucketWeighted(ModelLayer):
             name: The layer's name.
         """
         super().__init__(model, name, input_record)
-        assert isinstance(input_record, schema.List), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.List), f"the layer {name} does not take {input_record!r}"
         self.bucket_boundaries = bucket_boundaries
         self.hash_buckets = hash_buckets
         if bucket_boundaries is not None:

@@ -30,7 +30,7 @@ class MapToRange(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         assert max_index > 0, f"max_index has to be positive, not {max_index}"
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         self.max_index = max_index
         self.handler = self.create_param(
             param_name="handler",

@@ -14,10 +14,12 @@ def clip_arguments(clip_param: Sequence[float | None] | None) -> dict[str, float
     """
     if clip_param is None:
         return None
-    assert len(clip_param) == 2, f"clip_param must be a pair (clip_min, clip_max), not {clip_param!r}"
+    assert len(clip_param) == 2, f"clip_param is a smallest and a largest value, not {clip_param!r}"
     low, high = clip_param
-    assert low is not None or high is not None, "clip_min and clip_max in clip_param cannot both be None"
-    assert low is None or high is None or low < high, "clip_param must have clip_min < clip_max"
+    assert low is not None or high is not None, "clip_param has no bound: both are None"
+    assert low is None or high is None or low < high, (
+        f"the bounds of clip_param are in the wrong order: {low}, {high}"
+    )
     return {key: bound for key, bound in (("min", low), ("max", high)) if bound is not None}
 
 

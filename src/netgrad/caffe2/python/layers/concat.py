@@ -54,26 +54,24 @@ class Concat(ModelLayer):
         super().__init__(model, name, input_record, **kwargs)
         self.axis = axis
         self.add_axis = add_axis
-        assert not (axis == 0 and add_axis), "It's not allowed to add axis=0"
+        assert not (axis == 0 and add_axis), "axis 0 is that of the batch, and is not added"
         assert isinstance(input_record, schema.Struct), (
-            f"Incorrect input type. Expected Struct, but received: {input_record!r}"
+            f"columns of a Struct are joined, not {input_record!r}"
         )
         shapes = []
         for field, scalar in input_record.fields.items():
-            assert isinstance(scalar, schema.Scalar), (
-                f"Incorrect input type for {field}. Expected Scalar, but got: {scalar!r}"
-            )
+            assert isinstance(scalar, schema.Scalar), f"the field {field} is no column, but {scalar!r}"
             shape = [int(dim) for dim in scalar.field_type().shape]
             if add_axis:
                 shape.insert(axis - 1, 1)
-            assert len(shape) >= axis, f"Concat expects that {field} has limited dimensions up to axis {axis}"
+            assert len(shape) >= axis, f"rows of {field} have the shape {shape}, which has no axis {axis}"
             shapes.append(shape)
         output = self.get_next_blob_reference("output")
         if axis == 0:
             self.output_schema = schema.from_blob_list(input_record[0], [output])
             return
         others = {(*shape[: axis - 1], *shape[axis:]) for shape in shapes}
-        assert len(others) == 1, f"Shapes {shapes} are not compatible for Concat"
+        assert len(others) == 1, f"rows differ in other axes than the joined one: {shapes}"
         joined = [*shapes[0]]
         joined[axis - 1] = sum(shape[axis - 1] for shape in shapes)
         self.output_schema = schema.Scalar((np.float32, joined), output)

@@ -63,8 +63,8 @@ class Conv(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
-        assert order in ("NHWC", "NCHW"), f"order should either 'NHWC' or 'NCHW', not {order}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
+        assert order in ("NHWC", "NCHW"), f"order is NCHW or NHWC, not {order}"
         self.order = order
         self.kernel_h, self.kernel_w = kernel_h, kernel_w
         self.stride_h, self.stride_w = stride_h, stride_w
@@ -73,10 +73,10 @@ class Conv(ModelLayer):
         least = {"kernel_h": 1, "kernel_w": 1, "stride_h": 1, "stride_w": 1}
         for attribute in (*least, "pad_t", "pad_b", "pad_r", "pad_l"):
             value, bound = getattr(self, attribute), least.get(attribute, 0)
-            assert isinstance(value, int), f"{attribute} should be int, not {value!r}"
-            assert value >= bound, f"{attribute} should be at least {bound}, not {value}"
+            assert isinstance(value, int), f"{attribute} is an integer, not {value!r}"
+            assert value >= bound, f"{attribute} is {bound} or more, not {value}"
         channels = int(input_record.field_type().shape[-1 if order == "NHWC" else 0])
-        assert channels > 0, f"Number of input channels in conv parameters should be positive, not {channels}"
+        assert channels > 0, f"images have {channels} channels, so there is nothing to filter"
         size = [kernel_h, kernel_w]
         self.kernel = self.create_param(
             param_name="conv_kernel",

@@ -31,8 +31,8 @@ class Dropout(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
-        assert 0 <= ratio < 1.0, f"Expected 0 <= ratio < 1, but got ratio of {ratio}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
+        assert 0 <= ratio < 1.0, f"ratio is from 0 to below 1, not {ratio}"
         self.ratio = ratio
         self.dropout_for_eval = dropout_for_eval
         output = input_record.clone_schema()

@@ -22,9 +22,7 @@ def get_fc_predictor_version(fc_version: str) -> str:
     Raises:
         AssertionError: It is neither ``fp32`` nor ``fp16``.
     """
-    assert fc_version in ("fp32", "fp16"), (
-        f"Only support fp32 and fp16 for the fully connected layer in the predictor net, not {fc_version}"
-    )
+    assert fc_version in ("fp32", "fp16"), f"predictions are made in fp32 or fp16, not in {fc_version}"
     return fc_version
 
 
@@ -34,12 +32,12 @@ def input_dims_of(input_record: Any, axis: int) -> int:
     Raises:
         AssertionError: The record is no column, or its shape isn't known.
     """
-    assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+    assert isinstance(input_record, schema.Scalar), f"a column is multiplied, not {input_record!r}"
     shape = input_record.field_types()[0].shape
-    assert len(shape) > 0, "FC expects limited dimensions of the input tensor"
-    assert axis >= 1, f"axis {axis} should >= 1."
+    assert len(shape) > 0, f"a column of single numbers, {input_record!r}, has no axis to multiply along"
+    assert axis >= 1, f"axis 0 is that of the batch: axis is 1 or more, not {axis}"
     dims = math.prod(int(dim) for dim in shape[axis - 1 :])
-    assert dims > 0, f"FC expects input dimensions > 0, got {dims}"
+    assert dims > 0, f"a row has no elements from axis {axis} on: its shape is {shape}"
     return dims
 
 
@@ -158,7 +156,7 @@ class FC(SamplingTrainableMixin, ModelLayer):
         elif version == "fp16":
             add = net.FbFCPacked
         else:
-            raise ValueError(f"unsupported FC type version {version}")
+            raise ValueError(f"there is no version {version} of FC, but fp32 and fp16")
         return add([*self.input_record.field_blobs(), *params], outputs, axis=self.axis, **self.kwargs)
 
     def _add_ops(self, net: Any, param_blobs: list[Any], version: str = "fp32") -> None:

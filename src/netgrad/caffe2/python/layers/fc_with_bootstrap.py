@@ -21,9 +21,7 @@ def get_fc_predictor_version(fc_version: str) -> str:
     Raises:
         AssertionError: It is not ``fp32``.
     """
-    assert fc_version == "fp32", (
-        f"Only support fp32 for the fully connected layer in the predictor net, not {fc_version}"
-    )
+    assert fc_version == "fp32", f"predictions are made in fp32, not in {fc_version}"
     return fc_version
 
 

@@ -29,7 +29,7 @@ class FCWithoutBias(SamplingTrainableMixin, ModelLayer):
     ) -> None:
         """Make the layer; see `netgrad.caffe2.python.layers.fc.FC`."""
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         input_dims = input_dims_of(schema.Scalar((np.float32, input_record.field_type().shape[:1])), 1)
         self.w = self.create_param(
             param_name="w",

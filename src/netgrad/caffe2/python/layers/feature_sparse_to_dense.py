@@ -57,7 +57,7 @@ class FeatureSparseToDense(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         default = float(default_dense_value or 0.0)
-        assert math.isnan(default) or default == 0.0, "default_dense_value can only be 0.0 or NaN"
+        assert math.isnan(default) or default == 0.0, f"missing values are 0 or NaN, not {default}"
         self.input_specs = input_specs
         self.default_float_value = model.global_constants["NAN" if math.isnan(default) else "ZERO"]
         self.zero_range = model.global_constants["ZERO_RANGE"]

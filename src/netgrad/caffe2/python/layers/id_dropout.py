@@ -38,15 +38,15 @@ class IdDropout(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert schema.equal_schemas(input_record, IdList), f"Incorrect input type {input_record!r}"
+        assert schema.equal_schemas(input_record, IdList), f"the layer {name} does not take {input_record!r}"
         self.dropout_prob_train = float(dropout_prob_train)
         self.dropout_prob_eval = float(dropout_prob_eval)
         self.dropout_prob_predict = float(dropout_prob_predict)
         self.replacement_value = int(replacement_value)
         ratios = {kind: getattr(self, f"dropout_prob_{kind}") for kind in ("train", "eval", "predict")}
         for kind, ratio in ratios.items():
-            assert 0 <= ratio <= 1, f"Expected 0 <= dropout_prob_{kind} <= 1, but got {ratio}"
-        assert any(ratios.values()), "Ratios all set to 0.0 for train, eval and predict"
+            assert 0 <= ratio <= 1, f"dropout_prob_{kind} is from 0 to 1, not {ratio}"
+        assert any(ratios.values()), "nothing is ever dropped: all three probabilities are 0"
         output = schema.NewRecord(model.net, IdList)
         for given, new in ((input_record.lengths, output.lengths), (input_record.items, output.items)):
             if given.metadata:

@@ -46,9 +46,9 @@ class LayerNormalization(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type: {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"a column is normalized, not {input_record!r}"
         self.input_shape = input_record.field_type().shape
-        assert len(self.input_shape) >= 1, "This layer supports only >= 2D tensors"
+        assert len(self.input_shape) >= 1, "rows of one number are not normalized"
         self.axis = axis
         self.use_layer_norm_op = use_layer_norm_op
         self.output_schema = schema.Scalar(
@@ -69,7 +69,7 @@ class LayerNormalization(ModelLayer):
         self.epsilon: Any = epsilon
         if not use_layer_norm_op:
             assert len(self.input_shape) == 1, (
-                "When using alternative implementation, input data can only be 2D"
+                f"without the operator LayerNorm rows are vectors, not {self.input_shape}"
             )
             self.epsilon = model.maybe_add_global_constant(f"{self.name}_epsilon", float(epsilon))
 

@@ -35,7 +35,7 @@ class MarginRankLoss(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert margin >= 0, f"For hinge loss, margin should be no less than 0, not {margin}"
+        assert margin >= 0, f"margin is not negative, as {margin} is"
         ranking_pairs.check(input_record)
         self._margin = margin
         self._average_loss = average_loss

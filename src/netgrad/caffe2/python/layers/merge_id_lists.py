@@ -24,10 +24,10 @@ class MergeIdLists(ModelLayer):
         super().__init__(model, name, input_record)
         records = list(input_record)
         assert all(schema.equal_schemas(one, IdList) for one in records), (
-            "Inputs to MergeIdLists should all be IdLists."
+            "only lists of ids without scores are merged"
         )
         assert all(one.items.metadata is not None for one in records), (
-            "Features without metadata are not supported"
+            "a list has no metadata, which says what its ids are below"
         )
         limits = [get_categorical_limit(one) for one in records]
         assert None not in limits, "Unbounded features are not supported"

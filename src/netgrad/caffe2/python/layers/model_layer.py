@@ -130,7 +130,7 @@ class ModelLayer:
         assert self._output_schema is not None, f"the layer {self.name} has not said what it gives"
         part = self._predict_output_schema
         assert part is None or schema.is_schema_subset(part, self._output_schema), (
-            f"predict_output_schema of the layer {self.name} is not a subset of the output_schema"
+            f"the layer {self.name} has fields for predictions that its output_schema has not"
         )
 
     # ---- what is known of it -----------------------------------------------------------------------
@@ -217,7 +217,7 @@ class ModelLayer:
         """
         with scope.NameScope(self.name):
             assert init_net or context in _WITHOUT_INITIALIZATION, (
-                "Only prediction and eval context don't need init_net"
+                f"parameters start somewhere: the context {context} needs an init_net"
             )
             if init_net:
                 self.add_init_params(init_net)

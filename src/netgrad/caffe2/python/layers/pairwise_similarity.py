@@ -33,18 +33,18 @@ class PairwiseSimilarity(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         assert isinstance(input_record, schema.Struct), (
-            f"Incorrect input type. Expected Struct, but received: {input_record!r}"
+            f"a Struct with embeddings is compared, not {input_record!r}"
         )
         assert ("all_embeddings" in input_record) ^ (
             "x_embeddings" in input_record and "y_embeddings" in input_record
-        ), "either (all_embeddings) xor (x_embeddings and y_embeddings) should be given."
+        ), "the record has all_embeddings, or else x_embeddings and y_embeddings"
         is_one = "all_embeddings" in input_record
         self.x_embeddings = input_record["all_embeddings" if is_one else "x_embeddings"]
         self.y_embeddings = input_record["all_embeddings" if is_one else "y_embeddings"]
         self.indices_to_gather = input_record.get("indices_to_gather", None)
         for column in (self.x_embeddings, self.y_embeddings, self.indices_to_gather):
             assert column is None or isinstance(column, schema.Scalar), (
-                f"Incorrect input type. Expected Scalar, but received: {column!r}"
+                f"embeddings and indices are columns, not {column!r}"
             )
         self.pairwise_similarity_func = pairwise_similarity_func
         self.output_schema = schema.Scalar(

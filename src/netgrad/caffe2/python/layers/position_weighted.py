@@ -34,7 +34,7 @@ class PositionWeighted(ModelLayer):
             name: Its name.
         """
         super().__init__(model, name, input_record)
-        assert isinstance(input_record, schema.List), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.List), f"the layer {name} does not take {input_record!r}"
         known = input_record.lengths.metadata
         longest = None if known is None else known.categorical_limit
         if longest is None:

@@ -38,7 +38,7 @@ class RandomFourierFeatures(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         input_dims = input_record.field_type().shape[0]
         assert input_dims >= 1, f"Expected input dimensions >= 1, got {input_dims}"
         assert output_dims >= 1, f"Expected output dimensions >= 1, got {output_dims}"

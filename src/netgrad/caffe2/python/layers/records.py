@@ -90,7 +90,9 @@ def set_request_only(field: Any) -> None:
         known = scalar.metadata or schema.Metadata()
         specs = (known.feature_specs or schema.FeatureSpec())._replace(feature_is_request_only=True)
         if not np.issubdtype(scalar.field_type().base, np.integer):
-            assert known.categorical_limit is None, "categorical_limit shouldn't be set for no-integer field"
+            assert known.categorical_limit is None, (
+                f"{scalar!r} is not of integers, so it has no categorical_limit"
+            )
         scalar.set_metadata(known._replace(feature_specs=specs))
 
 

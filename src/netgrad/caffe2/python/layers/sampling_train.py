@@ -43,7 +43,7 @@ class SamplingTrain(ModelLayer):
         for field in needed:
             assert field in input_record, f"the field {field} is needed"
         assert isinstance(input_record.indices, schema.Scalar), (
-            "input_record.indices is expected to be a schema.Scalar"
+            f"indices are a column, not {input_record.indices!r}"
         )
         self.subtract_log_odd = subtract_log_odd
         layer: Any = layer_class(model, input_record.input, output_dims=output_dims, **kwargs)

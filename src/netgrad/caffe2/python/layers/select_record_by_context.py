@@ -33,7 +33,7 @@ class SelectRecordByContext(ModelLayer):
             **kwargs: See `ModelLayer`.
         """
         super().__init__(model, name, input_record, **kwargs)
-        assert isinstance(input_record, schema.Struct), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Struct), f"the layer {name} does not take {input_record!r}"
         records = list(input_record)
         assert len(records) > 1, "there is nothing to select from"
         for record in records:
@@ -48,7 +48,7 @@ class SelectRecordByContext(ModelLayer):
     def _set_output_blobs(self, net: Any, context: str) -> None:
         record = self.input_record.get(context, self.default_output_record)
         assert record is not None, (
-            f"{context} context is not in input record without providing default output"
+            f"there is no record for the context {context}, and no default_output_record_field"
         )
         write = net.Copy if self.use_copy else net.Alias
         for given, output in zip(record.field_blobs(), self.output_schema.field_blobs(), strict=True):

@@ -57,7 +57,7 @@ class SemiRandomFeatures(ArcCosineFeatureMap):
             needs_fields(input_record, ("full", schema.Scalar()), ("random", schema.Scalar()))
             self.input_record_full, self.input_record_random = input_record.full, input_record.random
         else:
-            assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+            assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
             self.input_record_full = self.input_record_random = input_record
         super().__init__(
             model,
@@ -83,7 +83,7 @@ class SemiRandomFeatures(ArcCosineFeatureMap):
                 for field in ("full", "random")
             ]
         )
-        assert scale_learned > 0.0, f"Expected scale (learned) > 0, got {scale_learned}"
+        assert scale_learned > 0.0, f"scale_learned is positive, not {scale_learned}"
         self.stddev = scale_learned * math.sqrt(1.0 / self.input_dims)
         self.learned_w, self.learned_b = self._initialize_params(
             "learned_w", "learned_b", weight_init_learned, bias_init_learned, weight_optim, bias_optim

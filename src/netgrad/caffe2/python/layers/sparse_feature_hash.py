@@ -41,13 +41,13 @@ class SparseFeatureHash(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         assert not (use_hashing and use_divide_mod), (
-            "use_hashing and use_divide_mod cannot be set true at the same time."
+            "ids are either hashed or divided: use_hashing and use_divide_mod exclude each other"
         )
         self.seed = seed
         self.use_hashing = use_hashing
         self.use_divide_mod = use_divide_mod
         if use_divide_mod:
-            assert (divisor or 0) >= 1, f"Unexpected divisor: {divisor}"
+            assert (divisor or 0) >= 1, f"divisor is 1 or more, not {divisor}"
             self.divisor = self.create_param(
                 param_name="divisor",
                 shape=[1],
@@ -56,11 +56,11 @@ class SparseFeatureHash(ModelLayer):
             )
         self.has_scores = schema.equal_schemas(input_record, IdScoreList)
         assert self.has_scores or schema.equal_schemas(input_record, IdList), (
-            "Input type must be one of (IdList, IdScoreList)"
+            f"lists of ids are hashed, not {input_record!r}"
         )
         known = self._ids(input_record).metadata
         self.modulo = modulo or self.extract_hash_size(known)
-        assert self.modulo >= 1, f"Unexpected modulo: {self.modulo}"
+        assert self.modulo >= 1, f"modulo is 1 or more, not {self.modulo}"
         with core.NameScope(name):
             output = schema.NewRecord(model.net, IdScoreList if self.has_scores else IdList)
         limited = (known or schema.Metadata())._replace(categorical_limit=self.modulo)
@@ -81,7 +81,7 @@ class SparseFeatureHash(ModelLayer):
         """
         wanted = metadata and metadata.feature_specs and metadata.feature_specs.desired_hash_size
         limit = wanted or (metadata and metadata.categorical_limit)
-        assert limit, "desired_hash_size or categorical_limit must be set"
+        assert limit, "what ids are below is not known: give modulo, or metadata with a hash size or limit"
         return int(limit)
 
     def add_ops(self, net: Any) -> None:

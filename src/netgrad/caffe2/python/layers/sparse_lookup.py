@@ -125,7 +125,7 @@ class SparseLookup(ModelLayer):
             )
         self.input_dim = get_categorical_limit(input_record)
         assert (self.input_dim or 0) > 0, (
-            f"{self.sparse_key} should have categorical limit > 0, but got {self.input_dim}"
+            f"the table of {self.sparse_key} has a row per id, and its categorical_limit is {self.input_dim}"
         )
         self.shape = [self.input_dim, *row]
         self.trainer_version = get_trainer_version_based_on_optim(weight_optim)
@@ -174,7 +174,7 @@ class SparseLookup(ModelLayer):
             f"tables of half precision start with {', '.join(self._fp16_compatible_init_op_types)}, "
             f"not {self.weight_init[0]}"
         )
-        assert regularizer is None, "Regularizer is not compatible with fp16"
+        assert regularizer is None, "tables of half precision have no regularizer"
 
     # ---- what is known of it -----------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class SparseLookup(ModelLayer):
 
     def _add_ops_id_list(self, net: Any, version: str) -> None:
         assert self.reducer in self._id_list_supported_reducers, (
-            f"Unsupported reducer: {self.reducer} for ID_LIST {self.sparse_key}"
+            f"rows for lists of ids, as {self.sparse_key}, are not pooled by {self.reducer}"
         )
         ids, lengths = self.input_record.items(), self.input_record.lengths()
         # Without scores every weight is 1.
@@ -252,7 +252,7 @@ class SparseLookup(ModelLayer):
 
     def _add_ops_id_score_list(self, net: Any, version: str) -> None:
         assert self.reducer in self._id_score_list_supported_reducers, (
-            f"Unsupported reducer: {self.reducer} for ID_SCORE_LIST {self.sparse_key}"
+            f"rows for ids with scores, as {self.sparse_key}, are not pooled by {self.reducer}"
         )
         ids = self.input_record.keys()
         if self.reducer in ("WeightedSum", "WeightedMean"):

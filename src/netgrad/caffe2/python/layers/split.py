@@ -38,9 +38,7 @@ class Split(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         assert axis >= 1, f"the batch is not split: axis is 1 or more, not {axis}"
-        assert isinstance(input_record, schema.Scalar), (
-            f"Incorrect input type. Expected Scalar, but received: {input_record!r}"
-        )
+        assert isinstance(input_record, schema.Scalar), f"a column is split, not {input_record!r}"
         dtype = input_record.field_type()
         assert len(dtype.shape) >= axis, f"axis {axis} is not in the shape {dtype.shape} of a row"
         size = dtype.shape[axis - 1]

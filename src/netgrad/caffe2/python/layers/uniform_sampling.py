@@ -37,7 +37,7 @@ class UniformSampling(ModelLayer):
         """
         super().__init__(model, name, input_record, **kwargs)
         assert num_elements > num_samples > 0, f"{num_samples} of {num_elements} numbers can't be drawn"
-        assert isinstance(input_record, schema.Scalar), f"Incorrect input type {input_record!r}"
+        assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         self.num_elements = num_elements
         self.num_samples = self.create_param(
             param_name="num_examples",

@@ -41,7 +41,7 @@ class Caffe2Frontend:
         if value_info is None:
             value_info = {}
         if not isinstance(value_info, Mapping):
-            raise ValueError("Please pass value_info as a name -> (type, shape) dictionary")
+            raise ValueError(f"value_info maps names to pairs of type and shape, but is {value_info!r}")
         model = SavedModel(predict_net, NetDef(name="init") if init_net is None else init_net)
         missing = [name for name in model.inputs if name not in value_info]
         if missing:

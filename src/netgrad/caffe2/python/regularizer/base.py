@@ -38,7 +38,9 @@ class Regularizer:
         """
         assert isinstance(param, core.BlobReference), f"a parameter is a reference, not {param!r}"
         known = utils.EnumClassKeyVals(RegularizationBy)
-        assert by in known.values(), f"{type(self).__name__} is called with invalid by={by}, not in {known}"
+        assert by in known.values(), (
+            f"{type(self).__name__} acts by one of {list(known.values())}, not by {by!r}"
+        )
         run: Callable[..., Any] = getattr(self, f"_run_{by}")
         return run(net, param_init_net, param, grad)
 

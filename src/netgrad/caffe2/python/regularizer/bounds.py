@@ -26,7 +26,7 @@ class LogBarrier(Regularizer):
             discount_options: Arguments of the policy.
         """
         super().__init__()
-        assert reg_lambda > 0, "factor ahead of regularization should be 0 or positive"
+        assert reg_lambda > 0, f"reg_lambda is positive, not {reg_lambda}"
         self.reg_lambda = reg_lambda
         self.discount_policy = discount_policy
         self.discount_options = dict(discount_options or {"gamma": 1.0, "power": 1.0})
@@ -66,11 +66,11 @@ class BoundedGradientProjection(Regularizer):
         self.left_open = left_open
         self.right_open = right_open
         self.kEpsilon = self.kEpsilon if epsilon is None else float(epsilon)
-        assert self.kEpsilon > 0, f"Bounded Gradient Projection with invalid eps={epsilon}"
+        assert self.kEpsilon > 0, f"epsilon is positive, not {epsilon}"
         if self.lb is not None and self.ub is not None:
             low = self.lb + (self.kEpsilon if left_open else 0.0)
             high = self.ub - (self.kEpsilon if right_open else 0.0)
-            assert low <= high, f"Bounded Gradient Projection with invalid ub={ub}, lb={lb}, eps={epsilon}"
+            assert low <= high, f"nothing is between the bounds lb={lb} and ub={ub} with epsilon={epsilon}"
 
     def _run_after_optimizer(self, net: Any, param_init_net: Any, param: Any, grad: Any) -> Any:
         self._ensure_clipped(

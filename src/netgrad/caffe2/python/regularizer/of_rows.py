@@ -35,7 +35,7 @@ class MaxNorm(_OfRows):
         self.dtype = dtype
 
     def _change(self, net: Any, param: Any, rows: Any) -> None:
-        assert self.norm > 0, "norm should be bigger than 0."
+        assert self.norm > 0, f"a norm is positive, not {self.norm}"
         normalize = net.Float16SparseNormalize if self.dtype == "fp16" else net.SparseNormalize
         normalize([param, rows], [param], use_max_norm=True, norm=self.norm)
 
@@ -48,7 +48,7 @@ class ConstantNorm(_OfRows):
         self.norm = norm
 
     def _change(self, net: Any, param: Any, rows: Any) -> None:
-        assert self.norm > 0, "norm should be bigger than 0."
+        assert self.norm > 0, f"a norm is positive, not {self.norm}"
         net.SparseNormalize([param, rows], [param], use_max_norm=False, norm=self.norm)
 
 
@@ -57,8 +57,8 @@ class SparseLpNorm(_OfRows):
 
     def __init__(self, p: float, reg_lambda: float) -> None:
         super().__init__()
-        assert p in (1.0, 2.0), "Sparse Lp regularization only implemented for p = 1.0 and p = 2.0."
-        assert reg_lambda > 0, "factor ahead of regularization should be greater than 0."
+        assert p in (1.0, 2.0), f"rows are shrunk by norms with p of 1 or 2, not {p}"
+        assert reg_lambda > 0, f"reg_lambda is positive, not {reg_lambda}"
         self.p = p
         self.reg_lambda = reg_lambda
 

@@ -41,7 +41,7 @@ class L1Norm(Regularizer):
 
     def __init__(self, reg_lambda: float) -> None:
         super().__init__()
-        assert reg_lambda >= 0, "factor ahead of regularization should be 0 or positive"
+        assert reg_lambda >= 0, f"reg_lambda is not negative, as {reg_lambda} is"
         self.reg_lambda = reg_lambda
 
     def _run_on_loss(self, net: Any, param_init_net: Any, param: Any, grad: Any = None) -> Any:
@@ -60,9 +60,9 @@ class L1NormTrimmed(Regularizer):
 
     def __init__(self, reg_lambda: float, k: int) -> None:
         super().__init__()
-        assert reg_lambda >= 0, "factor ahead of regularization should be 0 or positive"
-        assert isinstance(k, int), "k should be an interger as expected #. after selection"
-        assert k >= 1, "k should be larger than 1"
+        assert reg_lambda >= 0, f"reg_lambda is not negative, as {reg_lambda} is"
+        assert isinstance(k, int), f"k counts the kept columns: an integer, not {k!r}"
+        assert k >= 1, f"k is 1 or more, not {k}"
         self.reg_lambda = reg_lambda
         self.k = k
 
@@ -103,8 +103,8 @@ class LpNorm(Regularizer):
 
     def __init__(self, reg_lambda: float, p_value: float = 0.5) -> None:
         super().__init__()
-        assert reg_lambda > 0, "factor ahead of regularization should be greater than 0"
-        assert p_value > 0, "p_value factor should be greater than 0"
+        assert reg_lambda > 0, f"reg_lambda is positive, not {reg_lambda}"
+        assert p_value > 0, f"p_value is positive, not {p_value}"
         self.reg_lambda = reg_lambda
         self.p_value = p_value
 
@@ -129,9 +129,9 @@ class L0ApproxNorm(Regularizer):
 
     def __init__(self, reg_lambda: float, alpha: float = 0.01, budget: float = 0) -> None:
         super().__init__()
-        assert reg_lambda > 0, "factor ahead of regularization should be greater than 0"
-        assert alpha > 0, "alpha factor must be a positive value greater than 0"
-        assert budget >= 0, "budget factor must be greater than or equal to 0"
+        assert reg_lambda > 0, f"reg_lambda is positive, not {reg_lambda}"
+        assert alpha > 0, f"alpha is positive, not {alpha}"
+        assert budget >= 0, f"budget is not negative, as {budget} is"
         self.reg_lambda = reg_lambda
         self.alpha = alpha
         self.budget = float(budget)
@@ -162,8 +162,8 @@ class GroupL1Norm(Regularizer):
             stabilizing_val: Added to sums of squares before the root, whose slope at 0 has no bound.
         """
         super().__init__()
-        assert reg_lambda >= 0, "regularization weight should be 0 or positive"
-        assert isinstance(groups, list), "groups needs to be a list"
+        assert reg_lambda >= 0, f"reg_lambda is not negative, as {reg_lambda} is"
+        assert isinstance(groups, list), f"groups is a list, not {groups!r}"
         self.reg_lambda = reg_lambda
         self.groups = groups
         self.stabilizing_val = stabilizing_val
