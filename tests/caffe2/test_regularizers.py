@@ -102,7 +102,7 @@ def test_what_is_refused() -> None:
             _after(kind, False)
     with pytest.raises(AssertionError, match="not by 'never'"):
         regularizer.L1Norm(1.0)(core.Net("n"), core.Net("i"), core.BlobReference("w"), by="never")
-    with pytest.raises(AssertionError, match="invalid ub=1, lb=1"):
+    with pytest.raises(AssertionError, match="nothing is between the bounds lb=1 and ub=1"):
         regularizer.BoundedGradientProjection(lb=1, ub=1, left_open=True)
 
 
