@@ -131,6 +131,18 @@ PATCHES = [
         lambda g: {"y": (g["x"] * g["w"]).sum(1)},
         ("x", "w"),
     ),
+    Case(
+        "DotProductWithPadding(x,w)->(y)",
+        {"x": normal(4), "w": normal(4)},
+        lambda g: {"y": g["x"] * g["w"]},
+        ("x", "w"),
+    ),
+    Case(
+        "DotProductWithPadding(x,w)->(y)",
+        {"x": normal(3, 2, 4), "w": normal(3, 2, 4)},
+        lambda g: {"y": (g["x"] * g["w"]).sum((1, 2))},
+        ("x", "w"),
+    ),
     *[
         Case(
             f'SequenceMask(x,n)->(y) {{mode="{mode}",axis=2,batch=0,radius=1,fill_val=-5.0}}',

@@ -376,6 +376,79 @@ def test_shapes_and_types() -> None:
     assert workspace.FetchBlob("places").dtype == np.int64
 
 
+_ROW = np.array([[0.0, 1, 2, 3, 4, 5], [1, 1, 1, 1, 1, 2]], np.float32)
+_BYTES = np.zeros((5, 14), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "arguments", "shapes"),
+    [
+        ("Reshape", [np.zeros((4, 26, 32), np.float32)], {"shape": [8, 0, -1, 2]}, [(8, 26, 8, 2), (3,)]),
+        ("Unique", [np.array([], np.int64)], {}, [(0,), (0,)]),
+        ("Unique", [np.array([7], np.int64)], {}, [(1,), (1,)]),
+        (
+            "LengthsPad",
+            [np.zeros((6, 3), np.float32), np.array([1, 2, 3], np.int32)],
+            {"target_length": 10},
+            [(30, 3)],
+        ),
+        ("DotProductWithPadding", [np.ones(4, np.float32), np.ones(4, np.float32)], {}, [(4,)]),
+        ("FloatToFused8BitRowwiseQuantized", [_ROW], {}, [(2, 14)]),
+        ("HalfFloatToFused8BitRowwiseQuantized", [_ROW.astype(np.float16)], {}, [(2, 14)]),
+        ("FloatToFused8BitRowwiseQuantizedHalfScaleBias", [_ROW], {}, [(2, 10)]),
+        ("HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias", [_ROW.astype(np.float16)], {}, [(2, 10)]),
+        ("Fused8BitRowwiseQuantizedToFloat", [_BYTES], {}, [(5, 6)]),
+        ("Fused8BitRowwiseQuantizedToHalfFloat", [_BYTES], {}, [(5, 6)]),
+        ("Fused8BitRowwiseQuantizedHalfScaleBiasToFloat", [_BYTES], {}, [(5, 10)]),
+        ("Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat", [_BYTES], {}, [(5, 10)]),
+        ("FloatToRowwiseQuantized8Bits", [_ROW], {}, [(2, 6), (2, 2)]),
+        ("FloatToFused4BitRowwiseQuantized", [_ROW], {}, [(2, 7)]),
+        ("Fused4BitRowwiseQuantizedToFloat", [_BYTES], {}, [(5, 20)]),
+        ("Fused2BitRowwiseQuantizedToHalf", [_BYTES], {}, [(5, 40)]),
+    ],
+)
+def test_shapes_and_types_are_those_that_are_written(
+    type_: str, given: list[np.ndarray], arguments: dict[str, Any], shapes: list[tuple[int, ...]]
+) -> None:
+    inputs = [f"in{at}" for at in range(len(given))]
+    outputs = [f"out{at}" for at in range(len(shapes))]
+    for name, value in zip(inputs, given, strict=True):
+        workspace.FeedBlob(name, value)
+    net = core.Net("stated")
+    getattr(net, type_)(inputs, outputs, **arguments)
+    found, types = workspace.InferShapesAndTypes([net])
+    workspace.RunNetOnce(net)
+    for name, shape in zip(outputs, shapes, strict=True):
+        written = workspace.FetchBlob(name)
+        assert (tuple(found[name]), written.shape) == (shape, shape)
+        assert types[name] == utils.NumpyArrayToCaffe2Tensor(written).data_type
+
+
+def test_a_rate_is_said_to_have_the_shape_of_the_counter() -> None:
+    net = core.Net("rates")
+    net.LearningRate(["steps"], ["rate"], base_lr=0.1, policy="fixed")
+    shapes, types = workspace.InferShapesAndTypes(
+        [net], {"steps": [1]}, blob_types={"steps": TensorProto.INT64}
+    )
+    assert (shapes["rate"], types["rate"]) == ([1], TensorProto.FLOAT)
+
+
+def test_the_order_of_images_tells_the_axis_of_parts() -> None:
+    """Axis 3 in the order NHWC: an image's last, or a new one before it where images are put together."""
+    net = core.Net("orders")
+    net.Concat(["x", "y"], ["joined", "sizes"], order="NHWC")
+    net.Concat(["x", "x"], ["stacked", "ones"], order="NHWC", add_axis=1)
+    net.Split(["x"], ["a", "b"], order="NHWC")
+    shapes, _ = workspace.InferShapesAndTypes([net], {"x": [2, 3, 5, 4], "y": [2, 3, 5, 2]})
+    assert shapes["joined"] == [2, 3, 5, 6]
+    assert shapes["stacked"] == [2, 3, 5, 2, 4]
+    assert shapes["a"] == shapes["b"] == [2, 3, 5, 2]
+    for name in "xy":
+        workspace.FeedBlob(name, np.zeros((2, 3), np.float32))
+    with pytest.raises(RuntimeError, match="there is no axis 3 of 2 axes"):
+        workspace.RunOperatorOnce(core.CreateOperator("Concat", ["x", "y"], ["z", "sizes"], order="NHWC"))
+
+
 def test_shapes_of_padded_ranges() -> None:
     """Three rows before and behind each of two ranges."""
     net = core.Net("padded")

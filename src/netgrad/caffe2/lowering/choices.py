@@ -62,8 +62,10 @@ def _unique(c: Context, x: Value) -> Sequence[Value]:
     narrow = x.dtype is ir.DataType.INT32
     wide = c.b.cast(x, ir.DataType.INT64) if narrow else x
     distinct, _, which, _ = c.b.ops("Unique", wide, outputs=4, axis=0, sorted=1)
+    if x.static_shape in ((0,), (1,)):
+        distinct = c.b.assume_like(distinct, x)
     distinct = c.b.cast(distinct, ir.DataType.INT32) if narrow else distinct
-    return [distinct, c.b.cast(which, ir.DataType.INT32)][: c.outputs]
+    return [distinct, c.b.assume_like(c.b.cast(which, ir.DataType.INT32), x)][: c.outputs]
 
 
 @lowers("Conditional")

@@ -124,7 +124,10 @@ def _lengths_pad(c: Context, data: Value, lengths: Value) -> Value:
     assert data.dtype is not None, "the element type of every blob is known"
     padding = c.numbers("padding_value")[0] if c.has("padding_value") else -1
     empty = b.fill(resized(b, data, 0, total), padding, data.dtype)
-    return b.op("ScatterND", empty, b.unsqueeze(places, [1]), data)
+    padded = b.op("ScatterND", empty, b.unsqueeze(places, [1]), data)
+    count = lengths.dim(0)
+    rows = count * c.argument("target_length", -1) if isinstance(count, int) else None
+    return b.assume_shape(padded, None if data.shape is None else (rows, *data.shape[1:]))
 
 
 @lowers("LengthsPadGradient")

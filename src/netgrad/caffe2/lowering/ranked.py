@@ -50,7 +50,11 @@ def _flexible_top_k_gradient(c: Context, x: Value, counts: Value, dy: Value, col
 
 
 def _padded_dot(c: Context, b: Builder, given: list[Value]) -> list[Value]:
-    """Products of rows, of which the shorter ones are continued by ``pad_value``, or repeated."""
+    """Products of rows, of which the shorter ones are continued by ``pad_value``, or repeated.
+
+    A row is all that one number of the first axis leads to, so a vector has rows of one element.
+    """
+    given = [one if one.rank == 2 else b.op("Flatten", one, axis=1) for one in given]
     x, y = given
     widths = [c.static(one, 1) for one in given]
     if widths[0] != widths[1]:
@@ -74,7 +78,7 @@ def _dot_product_with_padding(c: Context, x: Value, y: Value) -> list[Value]:
 
 @lowers("DotProductWithPaddingGradient")
 def _dot_product_with_padding_gradient(c: Context, x: Value, y: Value, dz: Value) -> list[Value]:
-    c.static(x, 1), c.static(y, 1)
+    c.static_shape(x), c.static_shape(y)
     return gradients(c.b, lambda b, given: _padded_dot(c, b, given), [x, y], [dz])
 
 

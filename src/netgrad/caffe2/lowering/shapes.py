@@ -36,6 +36,11 @@ def _reshape(c: Context, x: Value, shape: Value | None = None) -> Sequence[Value
 
 
 def _reshaped(b: Builder, x: Value, dims: list[int]) -> Value:
+    if x.static_shape is not None and 0 not in x.static_shape:
+        dims = [
+            x.static_shape[axis] if dim == 0 and axis < len(x.static_shape) else dim
+            for axis, dim in enumerate(dims)
+        ]
     if 0 not in dims:
         return b.op("Reshape", x, b.ints(dims))
     assert x.rank is not None, "the rank of every blob is known"
@@ -162,10 +167,14 @@ def _expand_gradient(c: Context, dy: Value, x: Value) -> Value:
 
 
 def _join_axis(c: Context, rank: int) -> int:
+    """The axis of parts; without ``axis`` that of an image's channels, 3 in the order NHWC at any rank."""
     if c.has("axis"):
         axis = c.argument("axis", 1)
         return axis + rank if axis < 0 else axis
-    return rank - 1 if c.argument("order", "NCHW") == "NHWC" else 1
+    axis = 3 if c.argument("order", "NCHW") == "NHWC" else 1
+    if axis >= rank:
+        raise c.refused(f"there is no axis {axis} of {rank} axes; the argument 'axis' says which is meant")
+    return axis
 
 
 @lowers("Concat", "DepthConcat")

@@ -69,6 +69,54 @@ def _buckets(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
     return [TensorInfo(ir.DataType.FLOAT, (rows, columns + count))]
 
 
+def _rows_of(
+    dtype: ir.DataType, *, per_byte: int = 1, pair: int = 0, packs: bool
+) -> Callable[[OperatorDef, Mapping[str, Value]], _Infos]:
+    """The output of operators that pack rows, with ``pair`` bytes for scale and bias, or unpack them."""
+
+    def info(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+        data = values.get(op.input[0])
+        if data is None or not data.static_shape:
+            return []
+        *front, width = data.static_shape
+        found = -(-width // per_byte) + pair if packs else (width - pair) * per_byte
+        return [TensorInfo(dtype, (*front, found))]
+
+    return info
+
+
+def _scaled_rows(op: OperatorDef, values: Mapping[str, Value]) -> _Infos:
+    """``FloatToRowwiseQuantized8Bits``: as many numbers of a byte, and a scale and a bias for each row."""
+    data = values.get(op.input[0])
+    if data is None or not data.static_shape:
+        return []
+    pair = TensorInfo(ir.DataType.FLOAT, (data.static_shape[0], 2))
+    return [TensorInfo(ir.DataType.UINT8, data.static_shape), pair]
+
+
+def _quantized() -> dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]]:
+    """Conversions of rows to a few bits per element, with the row's scale and bias behind it, and back.
+
+    A pair of floats has 8 bytes, one of halves 4.
+    """
+    byte, full, half = ir.DataType.UINT8, ir.DataType.FLOAT, ir.DataType.FLOAT16
+    found: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] = {
+        "FloatToRowwiseQuantized8Bits": _scaled_rows,
+        "Rowwise8BitQuantizedToFloat": _rows_of(full, packs=False),
+    }
+    for end, pair in (("", 8), ("HalfScaleBias", 4)):
+        for kind, dtype in (("Float", full), ("HalfFloat", half)):
+            found[f"{kind}ToFused8BitRowwiseQuantized{end}"] = _rows_of(byte, pair=pair, packs=True)
+            found[f"Fused8BitRowwiseQuantized{end}To{kind}"] = _rows_of(dtype, pair=pair, packs=False)
+    for bits in (2, 4):
+        size = 8 // bits
+        for kind, dtype in (("Float", full), ("Half", half)):
+            to, back = f"{kind}ToFused{bits}BitRowwiseQuantized", f"Fused{bits}BitRowwiseQuantizedTo{kind}"
+            found[to] = _rows_of(byte, per_byte=size, pair=4, packs=True)
+            found[back] = _rows_of(dtype, per_byte=size, pair=4, packs=False)
+    return found
+
+
 _RUN_IN_PYTHON: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] = {
     "BatchBucketOneHot": _buckets,
     "BisectPercentile": _like_first,
@@ -78,10 +126,14 @@ _RUN_IN_PYTHON: dict[str, Callable[[OperatorDef, Mapping[str, Value]], _Infos]] 
     "NanCheck": _like_first,
     "LastNWindowCollector": _window,
     "Percentile": _like_first,
+    **_quantized(),
 }
 
 # Types that are said to be others than those that the operator writes, and that schemas of scripts count on.
 _STATED = {("TopK", 1): TensorProto.INT32, ("TopK", 2): TensorProto.INT32}
+
+# Types whose output is said to have the first input's shape. A LearningRate that is written is a scalar.
+_STATED_LIKE_FIRST = frozenset({"LearningRate"})
 
 
 def inferred(
@@ -102,6 +154,7 @@ def inferred(
         for blob, (dtype, shape) in known.items()
     }
     stated: dict[str, int] = {}
+    stated_shapes: dict[str, tuple[int, ...]] = {}
     for net in nets:
         for op in with_kept(net.op):
             found: list[Value | None] = []
@@ -116,9 +169,13 @@ def inferred(
                     None if info is None else builder.value(f"found:{blob}", info)
                     for blob, info in zip(op.output, infos, strict=False)
                 ]
+            first = values.get(op.input[0]) if op.type in _STATED_LIKE_FIRST else None
             for at, blob in enumerate(op.output):
                 values.pop(blob, None)
                 stated.pop(blob, None)
+                stated_shapes.pop(blob, None)
+                if first is not None and first.static_shape is not None:
+                    stated_shapes[blob] = first.static_shape
                 if (op.type, at) in _STATED:
                     stated[blob] = _STATED[op.type, at]
             values.update(
@@ -130,7 +187,7 @@ def inferred(
         if value.static_shape is not None and value.dtype in NUMBERS
     }
     return (
-        {blob: list(value.static_shape or ()) for blob, value in complete.items()},
+        {blob: list(stated_shapes.get(blob, value.static_shape or ())) for blob, value in complete.items()},
         {
             blob: stated.get(blob, NUMBERS[value.dtype])
             for blob, value in complete.items()
