@@ -203,7 +203,7 @@ def test_weights_of_several_losses() -> None:
             workspace.ResetWorkspace()
     made = model()
     record = schema.NewRecord(made.net, schema.RawTuple(3))
-    with pytest.raises(TypeError, match="unknown"):
+    with pytest.raises(TypeError, match="not other"):
         made.AdaptiveWeight(record, estimation_method="other")
 
 

@@ -52,7 +52,7 @@ class AdaptiveWeight(ModelLayer):
         self.optimizer = optimizer
         self.weights = np.full(self.num, 1 / self.num) if weights is None else np.array(weights, float)
         assert len(self.weights) == self.num, f"{self.num} weights are needed, not {len(self.weights)}"
-        assert self.weights.min() > 0, "initial weights must be positive"
+        assert self.weights.min() > 0, f"weights start positive, not as {self.weights.tolist()}"
         self.estimation_method = estimation_method.lower()
         self.pos_optim_method = pos_optim_method.lower()
         self.reg_lambda = float(reg_lambda)
@@ -62,7 +62,7 @@ class AdaptiveWeight(ModelLayer):
         elif self.estimation_method == "inv_var":
             self.k = self._trained("k", 2 * self.weights, self._regularizer())
         else:
-            raise TypeError(f"unknown estimation method: {estimation_method}")
+            raise TypeError(f"estimation_method is log_std or inv_var, not {estimation_method}")
         self.weight_i = []
         if enable_diagnose:
             self.weight_i = [self.get_next_blob_reference(f"adaptive_weight_{at}") for at in range(self.num)]
@@ -74,7 +74,7 @@ class AdaptiveWeight(ModelLayer):
             return LogBarrier(reg_lambda=self.reg_lambda)
         if self.pos_optim_method == "pos_grad_proj":
             return BoundedGradientProjection(lb=0, left_open=True)
-        raise TypeError(f"unknown positivity optimization method: {self.pos_optim_method}")
+        raise TypeError(f"pos_optim_method is log_barrier or pos_grad_proj, not {self.pos_optim_method}")
 
     def _trained(self, name: str, values: Any, regularizer: Any = None) -> Any:
         return self.create_param(
@@ -92,22 +92,22 @@ class AdaptiveWeight(ModelLayer):
             net.Reshape([blob], [named(f"reshaped_data_{at}"), named(f"new_shape_{at}")], shape=[1])[0]
             for at, blob in enumerate(self.data)
         ]
-        return net.Concat(numbers, [named("concated_data"), named("concated_new_shape")], axis=0)[0]
+        return net.Concat(numbers, [named("losses"), named("losses_sizes")], axis=0)[0]
 
     def _weights_and_terms(self, net: Any) -> tuple[Any, Any]:
         named = net.NextScopedBlob
         if self.estimation_method == "log_std":
-            inverse = net.Exp(net.Negative(self.mu, named("mu_neg")), named("mu_neg_exp"))
+            inverse = net.Exp(net.Negative(self.mu, named("negative_mu")), named("inverse"))
             return net.Scale(inverse, named("weight"), scale=0.5), net.Scale(self.mu, named("reg"), scale=0.5)
         weight = net.Scale(self.k, named("weight"), scale=0.5)
-        return weight, net.Scale(net.Log(self.k, named("log_k")), named("reg"), scale=-0.5)
+        return weight, net.Scale(net.Log(self.k, named("log_inverse")), named("reg"), scale=-0.5)
 
     def add_ops(self, net: Any) -> None:
         """Add the operators."""
         losses = self.concat_data(net)
         weight, term = self._weights_and_terms(net)
-        weighted = net.Mul([weight, losses], net.NextScopedBlob("weighted_x"))
-        total = net.Add([weighted, term], net.NextScopedBlob("weighted_x_add_reg"))
+        weighted = net.Mul([weight, losses], net.NextScopedBlob("weighted_losses"))
+        total = net.Add([weighted, term], net.NextScopedBlob("balanced_losses"))
         net.SumElements(total, self.output_schema())
         for at, blob in enumerate(self.weight_i):
             net.Slice(weight, blob, starts=[at], ends=[at + 1])

@@ -59,7 +59,7 @@ class ArcCosineFeatureMap(ModelLayer):
         self.input_dims = input_record.field_type().shape[0]
         self.output_dims = output_dims
         self.s = s
-        assert self.input_dims >= 1, f"a row has no elements: its shape is {self.input_dims}"
+        assert self.input_dims >= 1, "a row has no elements"
         assert output_dims >= 1, f"output_dims is 1 or more, not {output_dims}"
         assert isinstance(s, int), f"the degree s is an integer, not {s!r}"
         assert s >= 0, f"the degree s is not negative, as {s} is"
@@ -112,12 +112,12 @@ class ArcCosineFeatureMap(ModelLayer):
             return net.Relu(soft, output_blob)
         if s == 1:
             return net.Relu([input_features], output_blob)
-        positive = net.Relu([input_features], net.NextScopedBlob("relu_rand"))
-        power = net.Pow([input_features], net.NextScopedBlob("pow_rand"), exponent=float(s - 1))
+        positive = net.Relu([input_features], net.NextScopedBlob("positive"))
+        power = net.Pow([input_features], net.NextScopedBlob("power"), exponent=float(s - 1))
         return net.Mul([positive, power], output_blob)
 
     def add_ops(self, net: Any) -> None:
         """Add the operators."""
         inputs = [*self.input_record.field_blobs(), self.random_w, self.random_b]
-        features = net.FC(inputs, net.NextScopedBlob("random_features"))
+        features = net.FC(inputs, net.NextScopedBlob("projected"))
         self._heaviside_with_power(net, features, self.output_schema.field_blobs(), self.s)

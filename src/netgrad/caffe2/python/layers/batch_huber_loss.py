@@ -44,15 +44,15 @@ class BatchHuberLoss(ModelLayer):
         """Add the operators."""
         named = net.NextScopedBlob
         record = self.input_record
-        prediction = net.Squeeze(record.prediction(), named("squeezed_prediction"), dims=[1])
+        prediction = net.Squeeze(record.prediction(), named("flat_prediction"), dims=[1])
         label = label_like_prediction(net, record)
         delta = net.ConstantFill(label, named("delta"), value=self._delta, dtype=core.DataType.FLOAT)
-        label = net.StopGradient(label, named("stopped_label"))
-        delta = net.StopGradient(delta, named("stopped_delta"))
-        distance = net.L1Distance([label, prediction], named("abs_error"))
-        near = net.Min([distance, delta], named("min_error_delta"))
+        label = net.StopGradient(label, named("fixed_label"))
+        delta = net.StopGradient(delta, named("fixed_delta"))
+        distance = net.L1Distance([label, prediction], named("distance"))
+        near = net.Min([distance, delta], named("near"))
         quadratic = net.Scale(net.Sqr(near), scale=0.5)
-        linear = net.Mul([net.Sub([distance, near]), delta], named("huber_linear_term"))
-        huber = net.Add([quadratic, linear], named("huber_dist"))
+        linear = net.Mul([net.Sub([distance, near]), delta], named("linear"))
+        huber = net.Add([quadratic, linear], named("huber"))
         loss = weighted(net, record, huber, "weighted_huber_distance")
         net.AveragedLoss(loss, self.output_schema.field_blobs())

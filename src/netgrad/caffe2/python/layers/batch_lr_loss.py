@@ -122,15 +122,13 @@ class BatchLRLoss(ModelLayer):
 
     def _label(self, net: Any) -> Any:
         # A column that says float32 may hold integers all the same.
-        label = net.Cast(
-            self.input_record.label(), net.NextScopedBlob("label_float32"), to=core.DataType.FLOAT
-        )
-        label = net.ExpandDims(label, net.NextScopedBlob("expanded_label"), dims=[1])
+        label = net.Cast(self.input_record.label(), net.NextScopedBlob("float_label"), to=core.DataType.FLOAT)
+        label = net.ExpandDims(label, net.NextScopedBlob("label_column"), dims=[1])
         if (self.neg_label_target, self.pos_label_target) == (0.0, 1.0):
             return label
         return net.StumpFunc(
             label,
-            net.NextScopedBlob("smoothed_label"),
+            net.NextScopedBlob("smooth_label"),
             threshold=0.5,
             low_value=self.neg_label_target,
             high_value=self.pos_label_target,
@@ -142,25 +140,25 @@ class BatchLRLoss(ModelLayer):
         # a number per example, as the loss has: as columns, they would meet each loss of the batch
         prediction = net.FlattenToVec(self.input_record.prediction(), named("flat_prediction"))
         label = net.FlattenToVec(label, named("flat_label"))
-        label = net.StopGradient([label], [named("label_stop_gradient")])
-        total = net.Add([prediction, label], named("y_plus_p"))
-        product = net.Mul([prediction, label], named("yp"))
-        twice = net.Scale(product, named("two_yp"), scale=2.0)
-        distance = net.Sub([total, twice], named("y_plus_p_sub_two_yp"))
-        factor = net.Pow(distance, named("y_plus_p_sub_two_yp_power"), exponent=float(self.focal_gamma))
+        label = net.StopGradient([label], [named("fixed_label")])
+        total = net.Add([prediction, label], named("total"))
+        product = net.Mul([prediction, label], named("product"))
+        twice = net.Scale(product, named("twice_product"), scale=2.0)
+        distance = net.Sub([total, twice], named("distance"))
+        factor = net.Pow(distance, named("focal_factor"), exponent=float(self.focal_gamma))
         if self.stop_grad_in_focal_factor:
-            factor = net.StopGradient([factor], [named("focal_factor_stop_gradient")])
-        return net.Mul([loss, factor], named("focallossxent"))
+            factor = net.StopGradient([factor], [named("fixed_focal_factor")])
+        return net.Mul([loss, factor], named("focal_loss"))
 
     def _decayed(self, net: Any, loss: Any) -> Any:
         net.Mul([self.task_gamma_cur, self.task_gamma], self.task_gamma_cur)
-        factor = net.Max(
-            [self.task_gamma_cur, self.task_gamma_lb], net.NextScopedBlob("task_gamma_cur_multiplier")
-        )
-        return net.Mul([loss, factor], net.NextScopedBlob("expdecayxent"))
+        factor = net.Max([self.task_gamma_cur, self.task_gamma_lb], net.NextScopedBlob("task_share"))
+        return net.Mul([loss, factor], net.NextScopedBlob("decayed_loss"))
 
     def _with_divergence(self, net: Any, loss: Any, label: Any) -> Any:
-        divergence = net.BernoulliJSD([self.input_record.prediction(), label], net.NextScopedBlob("jsd"))
+        divergence = net.BernoulliJSD(
+            [self.input_record.prediction(), label], net.NextScopedBlob("divergence")
+        )
         if self.homotopy_weighting:
             self.update_weight(net)
         shares = [loss, self.xent_weight, divergence, self.jsd_weight]
@@ -170,11 +168,11 @@ class BatchLRLoss(ModelLayer):
         """``(loss / exp(s) + penalty s) / 2``, where ``s`` is the log-variance."""
         named = net.NextScopedBlob
         variance = net.FlattenToVec(self.input_record.log_variance(), named("flat_log_variance"))
-        negative = net.Negative([variance], named("neg_log_variance"))
-        limited = net.Clip([negative], named("clipped_neg_log_variance"), max=_LARGEST_EXPONENT)
-        factor = net.Exp([limited], named("exp_neg_log_variance"))
-        divided = net.Mul([factor, loss], named("exp_neg_log_variance_loss"))
-        penalty = net.Scale(variance, named("penalized_unceratinty"), scale=float(self.uncertainty_penalty))
+        negative = net.Negative([variance], named("log_precision"))
+        limited = net.Clip([negative], named("limited_log_precision"), max=_LARGEST_EXPONENT)
+        factor = net.Exp([limited], named("precision"))
+        divided = net.Mul([factor, loss], named("precise_loss"))
+        penalty = net.Scale(variance, named("penalty"), scale=float(self.uncertainty_penalty))
         return net.Scale(net.Add([divided, penalty], named("loss")), named("loss"), scale=0.5)
 
     def add_ops(self, net: Any) -> None:

@@ -34,7 +34,7 @@ class BatchMSELoss(ModelLayer):
         """Add the operators."""
         record = self.input_record
         expanded = net.ExpandDims(label_like_prediction(net, record), 1, dims=[1])
-        label = net.StopGradient(expanded, net.NextScopedBlob("stopped_label"))
+        label = net.StopGradient(expanded, net.NextScopedBlob("fixed_label"))
         distance = net.SquaredL2Distance([label, record.prediction()], net.NextScopedBlob("l2"))
         loss = weighted(net, record, distance, "weighted_l2_distance")
         net.AveragedLoss(loss, self.output_schema.field_blobs())

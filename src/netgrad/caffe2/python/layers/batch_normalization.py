@@ -82,11 +82,11 @@ class BatchNormalization(ModelLayer):
         is_flat = len(self.input_shape) == 1
         if is_flat:
             axes = [2, 3] if self.order == "NCHW" else [1, 2]
-            images = net.ExpandDims([images], net.NextScopedBlob("expand_input"), dims=axes)
+            images = net.ExpandDims([images], net.NextScopedBlob("image"), dims=axes)
         output = self.output_schema.field_blobs()
         more = []
         if not is_test:
-            saved = [net.NextScopedBlob("bn_saved_mean"), net.NextScopedBlob("bn_saved_iv")]
+            saved = [net.NextScopedBlob("mean"), net.NextScopedBlob("deviation_inverse")]
             more = [self.rm, self.riv, *saved]
         net.SpatialBN(
             [images, self.scale, self.bias, self.rm, self.riv],

@@ -59,10 +59,10 @@ class BatchSoftmaxLoss(ModelLayer):
     def _label(self, net: Any) -> Any:
         label = self.input_record.label
         if self.label_smoothing_matrix is not None:
-            output = net.NextScopedBlob("smoothed_label")
+            output = net.NextScopedBlob("smooth_label")
             return rows_of_labels(net, label, self.label_dim, self.label_smoothing_matrix, output)
         if not self.label_prob and label.field_type().base != np.int32:
-            return net.Cast(label(), net.NextScopedBlob("int32_label"), to=core.DataType.INT32)
+            return net.Cast(label(), net.NextScopedBlob("integer_label"), to=core.DataType.INT32)
         return label()
 
     def add_ops(self, net: Any) -> None:

@@ -47,7 +47,7 @@ class MapToRange(ModelLayer):
         """Add the operators that number new keys."""
         keys = self.input_record()
         if self.input_record.field_type().base != np.int64:
-            name = net.NextScopedBlob("indices_before_mapping")
+            name = net.NextScopedBlob("keys")
             keys = net.Cast(keys, name, to=core.DataType.INT64)
         indices = net.IndexGet([self.handler, keys], self.output_schema.indices())
         net.StopGradient(indices, indices)

@@ -40,7 +40,7 @@ class Dropout(ModelLayer):
         self.output_schema = output
 
     def _add_ops(self, net: Any, is_test: bool) -> None:
-        outputs = [*self.output_schema.field_blobs(), net.NextScopedBlob("d_mask")]
+        outputs = [*self.output_schema.field_blobs(), net.NextScopedBlob("mask")]
         net.Dropout(self.input_record.field_blobs(), outputs, ratio=self.ratio, is_test=is_test)
 
     def add_train_ops(self, net: Any) -> None:

@@ -55,6 +55,6 @@ class LabelSmooth(ModelLayer):
             return
         label = self.label()
         if self.label.field_type().base != np.float32:
-            label = net.Cast([label], [net.NextScopedBlob("float32_label")], to=core.DataType.FLOAT)
+            label = net.Cast([label], [net.NextScopedBlob("float_label")], to=core.DataType.FLOAT)
         low, high = (float(number) for number in self.smooth_matrix)
         net.StumpFunc(label, self.output_schema(), threshold=0.5, low_value=low, high_value=high)

@@ -75,12 +75,12 @@ class LayerNormalization(ModelLayer):
 
     def add_ops_with_layer_norm_op(self, net: Any) -> None:
         """Add one operator that normalizes, and those that scale and shift."""
-        named = [net.NextScopedBlob(name) for name in ("ln_output", "ln_mean", "ln_stdev")]
+        named = [net.NextScopedBlob(name) for name in ("normalized", "mean", "deviation")]
         normalized = net.LayerNorm(
             self.input_record.field_blobs(), named, axis=self.axis, epsilon=self.epsilon
         )[0]
         scaled = net.Mul(
-            [normalized, self.scale], [net.NextScopedBlob("ln_scaled")], broadcast=1, axis=self.axis
+            [normalized, self.scale], [net.NextScopedBlob("scaled")], broadcast=1, axis=self.axis
         )
         net.Add([scaled, self.bias], self.output_schema.field_blobs(), broadcast=1, axis=self.axis)
 
@@ -91,16 +91,16 @@ class LayerNormalization(ModelLayer):
             return getattr(net, operator)(inputs, [net.NextScopedBlob(name)], **kwargs)
 
         batch = self.input_record.field_blobs()
-        means = add("ReduceBackMean", batch, "ln_mean_arr")
-        mean = add("ExpandDims", [means], "ln_mean", dims=[1])
-        centered = add("Sub", [*batch, mean], "ln_centered")
-        squares = add("Sqr", [centered], "ln_sqr")
-        variances = add("ReduceBackMean", [squares], "ln_sqr_mean")
-        shifted = add("Add", [variances, self.epsilon], "ln_var")
-        deviations = add("Pow", [shifted], "ln_std_arr", exponent=0.5)
-        deviation = add("ExpandDims", [deviations], "ln_stdev", dims=[1])
-        normalized = add("Div", [centered, deviation], "ln_output")
-        scaled = add("Mul", [normalized, self.scale], "ln_scaled")
+        means = add("ReduceBackMean", batch, "means")
+        mean = add("ExpandDims", [means], "mean", dims=[1])
+        centered = add("Sub", [*batch, mean], "centered")
+        squares = add("Sqr", [centered], "squares")
+        variances = add("ReduceBackMean", [squares], "variances")
+        shifted = add("Add", [variances, self.epsilon], "shifted_variances")
+        deviations = add("Pow", [shifted], "deviations", exponent=0.5)
+        deviation = add("ExpandDims", [deviations], "deviation", dims=[1])
+        normalized = add("Div", [centered, deviation], "normalized")
+        scaled = add("Mul", [normalized, self.scale], "scaled")
         net.Add([scaled, self.bias], self.output_schema.field_blobs())
 
     def add_ops(self, net: Any) -> None:

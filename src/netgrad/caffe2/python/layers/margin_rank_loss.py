@@ -46,10 +46,10 @@ class MarginRankLoss(ModelLayer):
         """Add the operators."""
         high, low = ranking_pairs.scores(net, self.input_record)
         first_is_high = net.ConstantFill(
-            low, net.NextScopedBlob("const_1"), value=1, dtype=core.DataType.INT32
+            low, net.NextScopedBlob("first_is_high"), value=1, dtype=core.DataType.INT32
         )
         losses = net.MarginRankingCriterion(
-            [high, low, first_is_high], net.NextScopedBlob("rank_loss"), margin=self._margin
+            [high, low, first_is_high], net.NextScopedBlob("losses"), margin=self._margin
         )
         reduce = net.AveragedLoss if self._average_loss else net.ReduceFrontSum
         reduce(losses, self.output_schema.field_blobs())

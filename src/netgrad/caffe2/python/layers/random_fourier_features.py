@@ -40,9 +40,9 @@ class RandomFourierFeatures(ModelLayer):
         super().__init__(model, name, input_record, **kwargs)
         assert isinstance(input_record, schema.Scalar), f"the layer {name} does not take {input_record!r}"
         input_dims = input_record.field_type().shape[0]
-        assert input_dims >= 1, f"Expected input dimensions >= 1, got {input_dims}"
-        assert output_dims >= 1, f"Expected output dimensions >= 1, got {output_dims}"
-        assert sigma > 0.0, f"Expected bandwidth > 0, got {sigma}"
+        assert input_dims >= 1, "a row has no elements"
+        assert output_dims >= 1, f"output_dims is 1 or more, not {output_dims}"
+        assert sigma > 0.0, f"sigma is positive, not {sigma}"
         self.output_dims = output_dims
         self.output_schema = schema.Scalar(
             (np.float32, (output_dims,)), self.get_next_blob_reference("output")
@@ -63,6 +63,6 @@ class RandomFourierFeatures(ModelLayer):
     def add_ops(self, net: Any) -> None:
         """Add the operators."""
         inputs = [*self.input_record.field_blobs(), self.w, self.b]
-        angle = net.FC(inputs, net.NextScopedBlob("cosine_arg"))
-        cosine = net.Cos([angle], net.NextScopedBlob("new_feature_vec"))
+        angle = net.FC(inputs, net.NextScopedBlob("angle"))
+        cosine = net.Cos([angle], net.NextScopedBlob("cosine"))
         net.Scale([cosine], self.output_schema.field_blobs(), scale=math.sqrt(2.0 / self.output_dims))

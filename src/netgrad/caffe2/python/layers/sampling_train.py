@@ -63,6 +63,6 @@ class SamplingTrain(ModelLayer):
             net.Gather([whole, self.input_record.indices()], sampled)
         layer.add_train_ops(net)
         if self.subtract_log_odd:
-            log_q = net.Log(self.input_record.sampling_prob(), net.NextScopedBlob("log_q"))
+            log_q = net.Log(self.input_record.sampling_prob(), net.NextScopedBlob("log_probability"))
             output = self.output_schema()
             net.Sub([output, log_q], output, broadcast=1, use_grad_hack=1)

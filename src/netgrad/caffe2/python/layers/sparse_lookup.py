@@ -239,7 +239,7 @@ class SparseLookup(ModelLayer):
         if reducer in ("Sum", "Mean"):
             self._pool(net, version, reducer, [ids, lengths])
         elif reducer == "Sqrt":
-            name = net.NextScopedBlob("lengths_sqrt")
+            name = net.NextScopedBlob("root_of_lengths")
             weights = net.LengthsToWeights([lengths], [name], power=0.5)
             self._pool_weighted(net, version, "WeightedSum", ids, weights)
         elif reducer == "None":

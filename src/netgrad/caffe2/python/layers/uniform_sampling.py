@@ -65,10 +65,10 @@ class UniformSampling(ModelLayer):
         missing = net.Sub([self.num_samples, shape], shape)
         drawn = net.UniqueUniformFill(
             [missing, given],
-            net.NextScopedBlob("samples_before_concat"),
+            net.NextScopedBlob("drawn"),
             min=0,
             max=self.num_elements - 1,
             input_as_shape=True,
         )
-        net.Concat([given, drawn], [samples, net.NextScopedBlob("split_info")], axis=0)
+        net.Concat([given, drawn], [samples, net.NextScopedBlob("sizes")], axis=0)
         net.StopGradient(samples, samples)

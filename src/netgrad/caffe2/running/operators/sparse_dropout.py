@@ -36,7 +36,7 @@ def _given(call: Call) -> tuple[Array, Array, float, int]:
     if ids.dtype != np.int64 or ids.ndim != 1 or sizes.ndim != 1:
         raise call.error(f"a vector of int64 and lengths are needed, not {ids.dtype} of {ids.ndim} dims")
     if sizes.sum() != len(ids):
-        raise call.error("Inconsistent input data. Number of elements should match total length")
+        raise call.error(f"the lengths add up to {sizes.sum()}, and there are {len(ids)} ids")
     if not 0.0 <= ratio <= 1.0:
         raise call.error(f"argument 'ratio' is {ratio}, and must lie between 0 and 1")
     return ids, sizes, ratio, call.argument("replacement_value", 0)
