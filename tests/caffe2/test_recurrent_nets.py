@@ -243,6 +243,36 @@ def test_sequences_without_rows_leave_the_initial_state() -> None:
         np.testing.assert_allclose(workspace.FetchBlob(gradients["h0"]), seeds["last_seed"] * factors)
 
 
+def test_a_state_stands_among_the_outputs() -> None:
+    """With its initial rows, between outputs that have gradients, which count their places with it."""
+    model, (every, last) = sum_mul(outputs_with_grads=[0, 2])
+    recurrent_op = next(op for op in model.net.Proto().op if op.type == "RecurrentNetwork")
+    state = next(
+        argument.strings[0].decode() for argument in recurrent_op.arg if argument.name == "recurrent_states"
+    )
+    outputs = list(recurrent_op.output)
+    recurrent_op.output[:] = [outputs[0], state, *outputs[1:]]
+    x, h0 = feed()
+    seed = np.random.default_rng(2).normal(size=(1, BATCH, SIZE))
+    workspace.FeedBlob("every_seed", np.full_like(x, 2.0))
+    workspace.FeedBlob("last_seed", seed)
+    model.net.AddExternalInput("every_seed", "last_seed")
+    gradients = model.net.AddGradientOperators({every: "every_seed", last: "last_seed"})
+    workspace.RunNetOnce(model.net)
+    states = sum_mul_formula(x, h0)
+    np.testing.assert_allclose(workspace.FetchBlob(state), np.concatenate([h0, states]))
+    np.testing.assert_allclose(workspace.FetchBlob(last), states[-1:])
+
+    def objective(x: Array, h0: Array) -> Array:
+        states = sum_mul_formula(x, h0)
+        return 2 * states.sum() + (states[-1] * seed).sum()
+
+    for at, blob in enumerate(("x", "h0")):
+        np.testing.assert_allclose(
+            workspace.FetchBlob(gradients[blob]), slopes(objective, [x, h0], at), rtol=1e-6, atol=1e-8
+        )
+
+
 def test_shapes_are_inferred() -> None:
     model, (every, last) = sum_mul()
     feed()

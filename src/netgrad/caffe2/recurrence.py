@@ -124,11 +124,18 @@ class Recurrence:
 
     @cached_property
     def aliases(self) -> tuple[Alias, ...]:
-        """The outputs, in order."""
-        found = zip(
-            self._names("alias_src"), self._names("alias_dst"), self._list("alias_offset"), strict=True
-        )
-        return tuple(Alias(*one) for one in found)
+        """The outputs, in order. A state may stand among them itself, with all of its rows."""
+        names, outputs = self._names("alias_src"), self._names("alias_dst")
+        found = [Alias(*one) for one in zip(names, outputs, self._list("alias_offset"), strict=True)]
+        definition = self.definition
+        operands = list(definition.output if definition.type == FORWARD else definition.input)
+        whole = [
+            Alias(state, state, 0) for state in self.states if state in operands and state not in outputs
+        ]
+        if whole:
+            places = {name: at for at, name in enumerate(operands)}
+            found = sorted([*found, *whole], key=lambda alias: places.get(alias.output, -1))
+        return tuple(found)
 
     @property
     def params(self) -> tuple[int, ...]:
