@@ -97,6 +97,8 @@ ROWS = [
     f'{I3}, float[4,3,2,2] w => y = Conv<auto_pad = "SAME_LOWER">(x, w)',
     f'{I3}, float[4,3,3,3] w => y = Conv<auto_pad = "VALID">(x, w)',
     "float[2,3,8] x, float[4,3,3] w => y = Conv<pads = [1,2]>(x, w)",
+    f"{I3}, float[4,3,3,3] w, float[2,18,4,4] o, float[4] b => y = DeformConv(x, w, o, b)",
+    f"{I3}, float[4,3,3,3] w, float[2,18,2,2] o => y = DeformConv<strides = [2,2]>(x, w, o)",
     "float[1,2,4,4,4] x, float[3,2,2,2,2] w => y = Conv(x, w)",
     f"{I3}, float[3,4,3,3] w, float[4] b => y = ConvTranspose<strides = [2,2], pads = [1,1,0,0]>(x, w, b)",
     f"{I3}, float[3,4,3,3] w => y = ConvTranspose<strides = [2,2], output_padding = [1,1]>(x, w)",
