@@ -194,7 +194,7 @@ def test_layers_in_forms_that_are_not_translated(layer: str, message: str) -> No
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(KeyError, match="No translator registered for layer: 'it' of type 'Odd'"):
+    with pytest.raises(KeyError, match="layer 'it' has the type 'Odd', which is not translated"):
         _single('layer { name: "it" type: "Odd" }')
     with pytest.raises(ValueError, match="has 2 trained arrays or more, and there are 0"):
         _single('layer { name: "it" type: "InnerProduct" bottom: "x" top: "y" }')

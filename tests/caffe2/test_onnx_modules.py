@@ -116,7 +116,7 @@ def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
     assert [value.name for value in graph.output] == ["0"]
     tensors = frontend.caffe2_init_net_to_initializer(init_net)
     np.testing.assert_array_equal({t.name: numpy_helper.to_array(t) for t in tensors}["w"], W)
-    with pytest.raises(RuntimeError, match="value info of inputs: x"):
+    with pytest.raises(RuntimeError, match="says nothing of the inputs x"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net)
     with pytest.raises(ValueError, match="pairs of type and shape"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net, [1])  # type: ignore[arg-type]

@@ -300,7 +300,7 @@ def test_shapes_of_parameters() -> None:
     scalar = core.CreateOperator("ConstantFill", [], blob, value=1.0)
     assert LayerParameter(blob, initializer=scalar).shape == []
     assert LayerParameter(blob, initializer=core.CreateOperator("CreateMutex", [], blob)).shape is None
-    with pytest.raises(AssertionError, match="inconsistent shape"):
+    with pytest.raises(AssertionError, match="and can't become"):
         LayerParameter(blob, initializer=values).shape = [3]
-    with pytest.raises(AssertionError, match="blob reference"):
+    with pytest.raises(AssertionError, match="a parameter is a reference"):
         LayerParameter("w")

@@ -101,7 +101,7 @@ class LayersTestCase(test_util.TestCase):
 
     def run_train_net_forward_only(self, num_iter: int = 1) -> None:
         """Run the training net of a model without outputs and without backward pass."""
-        assert num_iter > 0, f"num_iter must be larger than 0, not {num_iter}"
+        assert num_iter > 0, f"a net is run once or more, not {num_iter} times"
         self.model.output_schema = schema.Struct()
         init_net, net = layer_model_instantiator.generate_training_nets_forward_only(self.model)
         workspace.RunNetOnce(init_net)

@@ -77,7 +77,7 @@ class TranslatorRegistry:
         """
         if layer.type not in cls.registry_:
             raise KeyError(
-                f"No translator registered for layer: {layer.name!r} of type {layer.type!r}; there are "
+                f"layer {layer.name!r} has the type {layer.type!r}, which is not translated; there are "
                 f"{', '.join(sorted(cls.registry_))}"
             )
         found, parameters = cls.registry_[layer.type](layer, list(pretrained_blobs), is_test, **kwargs)
@@ -134,7 +134,7 @@ class TranslatorRegistry:
             net_params.protos.extend(parameters)
         if remove_legacy_pad:
             if not dims:
-                raise ValueError("Please specify input_dims to remove legacy_pad")
+                raise ValueError("plain pads depend on the shape of the input: give input_dims")
             without_legacy_pad(net, net_params, dims)
         return net, net_params
 

@@ -130,7 +130,7 @@ class TrainingSteps:
     def apply_regularizers_on_loss(
         self, train_net: core.Net, train_init_net: core.Net, blob_to_device: _Devices = None
     ) -> None:
-        """Add the regularizers' terms, as losses of the model."""
+        """Add the regularizers' terms, as losses of the model; ``blob_to_device`` has no effect on these."""
         for param, regularizer in self._regularized():
             term = regularizer(train_net, train_init_net, param, grad=None, by=RegularizationBy.ON_LOSS)
             if term is not None:

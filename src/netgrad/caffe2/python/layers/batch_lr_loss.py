@@ -135,7 +135,7 @@ class BatchLRLoss(ModelLayer):
         )
 
     def _focal(self, net: Any, loss: Any, label: Any) -> Any:
-        """``loss (y (1 - p) + p (1 - y))^gamma``."""
+        """The loss times ``|y - p|^gamma`` for labels 0 and 1, and ``(y + p - 2 y p)^gamma`` in between."""
         named = net.NextScopedBlob
         # a number per example, as the loss has: as columns, they would meet each loss of the batch
         prediction = net.FlattenToVec(self.input_record.prediction(), named("flat_prediction"))

@@ -13,6 +13,7 @@ class IdDropout(ModelLayer):
 
     _is_base = True  # no layer itself
     _operator: str
+    _usual_name: str
 
     def __init__(
         self,
@@ -22,7 +23,7 @@ class IdDropout(ModelLayer):
         dropout_prob_eval: float,
         dropout_prob_predict: float,
         replacement_value: int,
-        name: str,
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
         """Make the layer.
@@ -34,11 +35,13 @@ class IdDropout(ModelLayer):
             dropout_prob_eval: Likewise, in evaluation.
             dropout_prob_predict: Likewise, for predictions.
             replacement_value: The value.
-            name: Its name.
+            name: Its name; None for the usual one of such layers.
             **kwargs: See `ModelLayer`.
         """
-        super().__init__(model, name, input_record, **kwargs)
-        assert schema.equal_schemas(input_record, IdList), f"the layer {name} does not take {input_record!r}"
+        super().__init__(model, name or self._usual_name, input_record, **kwargs)
+        assert schema.equal_schemas(input_record, IdList), (
+            f"the layer {self.name} does not take {input_record!r}"
+        )
         self.dropout_prob_train = float(dropout_prob_train)
         self.dropout_prob_eval = float(dropout_prob_eval)
         self.dropout_prob_predict = float(dropout_prob_predict)

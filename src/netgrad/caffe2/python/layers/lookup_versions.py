@@ -45,7 +45,7 @@ def get_sparse_lookup_trainer_version(version: str) -> str:
     Raises:
         AssertionError: It is neither ``fp32`` nor ``fp16``.
     """
-    assert version in ("fp32", "fp16"), f"Unexpected version of sparse_lookup layer {version}"
+    assert version in ("fp32", "fp16"), f"tables are trained in fp32 or fp16, not in {version}"
     return version
 
 
@@ -69,7 +69,7 @@ def get_sparse_lookup_predictor_version(
         AssertionError: There is no such precision.
         ValueError: Four bits are asked for, and the sizes are not all given.
     """
-    assert version in VERSIONS, f"Unexpected version of sparse_lookup layer {version}"
+    assert version in VERSIONS, f"{version} is no form of tables for predictions"
     if version != "fused_uint4rowwise":
         return version
     if blob_size is None or min_blob_size_4bits is None or embedding_dim is None:

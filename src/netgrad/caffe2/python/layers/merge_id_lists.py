@@ -30,7 +30,7 @@ class MergeIdLists(ModelLayer):
             "a list has no metadata, which says what its ids are below"
         )
         limits = [get_categorical_limit(one) for one in records]
-        assert None not in limits, "Unbounded features are not supported"
+        assert None not in limits, "a list has no categorical_limit, and the merged one needs it"
         items = schema.Scalar(
             np.int64,
             blob=model.net.NextBlob(name),

@@ -43,7 +43,7 @@ class LayerParameter:
         ps_param: LayerPsParam | None = None,
         regularizer: Any = None,
     ) -> None:
-        assert isinstance(parameter, core.BlobReference), f"expect {parameter} to be a blob reference"
+        assert isinstance(parameter, core.BlobReference), f"a parameter is a reference, not {parameter!r}"
         self._shape: list[int] | None = None
         self._initializer: OperatorDef | None = None
         self.parameter = parameter
@@ -60,7 +60,7 @@ class LayerParameter:
     @initializer.setter
     def initializer(self, op: OperatorDef | None) -> None:
         assert op is None or core.IsOperator(getattr(op, "type", "")), (
-            f"initializer expects an operator, got type: {type(op)}"
+            f"an operator fills {self.parameter}, not {op!r}"
         )
         self._initializer = op
         if op is not None:
@@ -74,7 +74,7 @@ class LayerParameter:
     @shape.setter
     def shape(self, shape: list[int] | None) -> None:
         assert self._shape is None or self._shape == shape, (
-            f"inconsistent shape for layer parameter: {self}, expect: {self._shape}, but got {shape}"
+            f"the shape of {self.parameter} is {self._shape} already, and can't become {shape}"
         )
         self._shape = shape
 

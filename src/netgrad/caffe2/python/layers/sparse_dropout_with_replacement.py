@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from netgrad.caffe2.python.layers.id_dropout import IdDropout
 
 
@@ -11,18 +9,4 @@ class SparseDropoutWithReplacement(IdDropout):
     """Whole lists are dropped at random: one value stands for all their ids."""
 
     _operator = "SparseDropoutWithReplacement"
-
-    def __init__(
-        self,
-        model: Any,
-        input_record: Any,
-        dropout_prob_train: float,
-        dropout_prob_eval: float,
-        dropout_prob_predict: float,
-        replacement_value: int,
-        name: str = "sparse_dropout",
-        **kwargs: Any,
-    ) -> None:
-        """Make the layer; see `IdDropout`."""
-        ratios = (dropout_prob_train, dropout_prob_eval, dropout_prob_predict)
-        super().__init__(model, input_record, *ratios, replacement_value, name, **kwargs)
+    _usual_name = "sparse_dropout"

@@ -45,7 +45,7 @@ class Caffe2Frontend:
         model = SavedModel(predict_net, NetDef(name="init") if init_net is None else init_net)
         missing = [name for name in model.inputs if name not in value_info]
         if missing:
-            raise RuntimeError(f"Could not find value info of inputs: {', '.join(missing)}")
+            raise RuntimeError(f"value_info says nothing of the inputs {', '.join(missing)}")
         wanted = {name: value_info[name] for name in model.inputs}
         types = {name: _numpy_name(number) for name, (number, _) in wanted.items()}
         return to_onnx(model, {name: list(shape) for name, (_, shape) in wanted.items()}, types=types)
