@@ -366,3 +366,20 @@ def test_tables_can_be_left_out_of_training(skipped: bool, expected: list[str]) 
     rows = model.net.Gather([table, "ids"], "rows")
     model.AddGradientOperators([brew.fc(model, rows, "y", 4, 3)])
     assert sorted(map(str, model.GetOptimizationParamInfo())) == sorted(expected)
+
+
+@pytest.mark.parametrize("dims", [(3, 4), [3, 4], np.array([3, 4])])
+def test_a_layer_is_normalized_over_several_axes(dims: Any) -> None:
+    """The scale and the bias have all dims from the axis on."""
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    workspace.FeedBlob("x", x)
+    model = ModelHelper(name="several")
+    brew.layer_norm(model, "x", "y", dim_in=dims, axis=1, epsilon=0.5, initial_scale=2.0, initial_bias=1.0)
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    assert workspace.FetchBlob("y_scale").shape == workspace.FetchBlob("y_bias").shape == (3, 4)
+    rows = x.reshape(2, 12)
+    expected = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 0.5)
+    np.testing.assert_allclose(
+        workspace.FetchBlob("y").reshape(2, 12), 2 * expected + 1, rtol=1e-5, atol=1e-6
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from netgrad.caffe2.python.helpers.parameters import parameter
@@ -103,17 +104,21 @@ def layer_norm(
     model: Any,
     blob_in: Any,
     blob_out: Any,
-    dim_in: int,
+    dim_in: int | Iterable[int],
     axis: int = 1,
     epsilon: float = 1e-4,
     initial_scale: float = 1.0,
     initial_bias: float = 0.0,
 ) -> tuple[Any, Any, Any]:
-    """``LayerNorm`` with a learned scale and bias; returns the result, the mean and the deviation."""
+    """``LayerNorm`` with a learned scale and bias; returns the result, the mean and the deviation.
+
+    ``dim_in`` is the shape of both: the dims of the input from ``axis`` on, or the only one.
+    """
+    dims = [int(dim) for dim in dim_in] if isinstance(dim_in, Iterable) else [dim_in]
     scale = parameter(
-        model, f"{blob_out}_scale", [dim_in], None, None, _fill(initial_scale), ParameterTags.WEIGHT
+        model, f"{blob_out}_scale", dims, None, None, _fill(initial_scale), ParameterTags.WEIGHT
     )
-    bias = parameter(model, f"{blob_out}_bias", [dim_in], None, None, _fill(initial_bias), ParameterTags.BIAS)
+    bias = parameter(model, f"{blob_out}_bias", dims, None, None, _fill(initial_bias), ParameterTags.BIAS)
     normalized, mean, deviation = model.net.LayerNorm(
         [blob_in, scale, bias],
         [blob_out, f"{blob_out}_mean", f"{blob_out}_std"],
