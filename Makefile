@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The stamp is renewed when the dependencies change.
 $(VENV)/dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -e '.[dev]'
+	$(PIP) install --no-compile -e '.[dev]'
 	touch $@
 
 $(VENV)/demo: pyproject.toml

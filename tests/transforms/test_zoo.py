@@ -30,6 +30,9 @@ TOLERANCE = 1e-3
 # Cosine of the angle between the float32 and the float64 gradient.
 SAME_DIRECTION = 0.98
 NODES_PER_FORWARD_NODE = 3.0
+# Their operators are those of the others, but with 60 million weights and more a difference takes minutes and
+# gigabytes: `make corpus` measures these.
+HUGE = ("bvlc_alexnet", "vgg19", "zfnet512")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def _directions(case: Case) -> Iterator[Arrays]:
         }
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", [name for name in ZOO if name not in HUGE])
 def test_gradient_agrees_with_central_differences_along_random_directions(name: str) -> None:
     case = _case(name)
     wide = _gradients(case, np.float64)
