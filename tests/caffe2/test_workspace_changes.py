@@ -54,6 +54,12 @@ def test_a_change_if_it_is_faster(threshold: float, engine: str) -> None:
             (8 * 8 * 9 * 2, 4 * 64, 4 * 73),
         ),
         (
+            ("Conv2D", {"kernel": 3, "pad": 1}),
+            [(1, 1, 8, 8), (1, 1, 3, 3)],
+            "d",
+            (8 * 8 * 9 * 2, 4 * 64, 8 * 73),
+        ),
+        (
             ("Conv", {"kernel": 3, "stride": 2}),
             [(2, 3, 7, 7), (4, 3, 3, 3), (4,)],
             "f",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import onnx_ir as ir
 from onnxruntime import OrtValue
 
-from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
+from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES
 from netgrad.caffe2.python.workspace.current import current
 from netgrad.caffe2.running.blob import is_tensor, shape_of
@@ -35,8 +35,9 @@ def _of_products(inputs: Sequence[_Shape], outputs: int) -> int:
     return outputs * 2 * math.prod(inputs[1][1:])
 
 
+_CONVOLUTIONS = ("Conv", "Conv1D", "Conv2D", "Conv3D")
 _COUNTS: dict[str, _Count] = {
-    **dict.fromkeys(("Conv", "Conv1D", "Conv2D", "Conv3D"), _of_products),
+    **dict.fromkeys(_CONVOLUTIONS, _of_products),
     "FC": lambda inputs, outputs: _of_products(inputs, outputs) + outputs,  # its bias counts
     "BatchMatMul": lambda inputs, outputs: outputs * 2 * inputs[0][-1],
     "DotProduct": lambda inputs, outputs: 2 * math.prod(inputs[0]),
@@ -78,6 +79,8 @@ def GetOperatorCost(operator: Any, blobs: Sequence[Any]) -> OperatorCost:
     if missing:
         raise RunError(f"the shape of '{missing[0]}' can't be told from {known}")
     count = _COUNTS[op.type]([known[name][1] for name in op.input], math.prod(shapes[op.output[0]]))
+    if op.type in _CONVOLUTIONS:  # they are stated to write floats, whatever they read
+        types = dict.fromkeys(types, TensorProto.FLOAT)
     written = sum(_bytes(ELEMENT_TYPES[types[name]], shapes[name]) for name in op.output)
     return OperatorCost(count, written, read)
 
