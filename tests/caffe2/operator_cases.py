@@ -740,6 +740,7 @@ REDUCTIONS = [
     unary("ReduceL1(x)->(y) {axes=[1],keepdims=0}", lambda x: np.abs(x).sum(1)),
     unary("ReduceL2(x)->(y)", lambda x: np.sqrt((x * x).sum(keepdims=True))),
     unary("ReduceFrontSum(x)->(y)", lambda x: x.sum(0), normal(2, 3, 4)),
+    unary("ReduceFrontSum(x)->(y)", lambda x: x.sum(0), normal(5)),
     unary("ReduceFrontMean(x)->(y) {num_reduce_dim=2}", lambda x: x.mean((0, 1)), normal(2, 3, 4)),
     unary("ReduceFrontMax(x)->(y)", lambda x: x.max(0), apart(2, 3, 4)),
     unary("ReduceBackSum(x)->(y)", lambda x: x.sum(-1), normal(2, 3, 4)),

@@ -313,3 +313,21 @@ def test_unpacked_lengths_beyond_the_places_are_an_error() -> None:
     blobs = {"x": np.ones((2, 3, 2), np.float32), "n": np.array([4, 1], np.int32)}
     with pytest.raises(RuntimeFailureError, match=r"UnpackSegments\(n, x\).*out of data bounds"):
         caffe2.run(net("UnpackSegments(n,x)->(y)"), blobs)
+
+
+@pytest.mark.parametrize("other", [(4, 1), (1, 4), ()])
+@pytest.mark.parametrize("type_", ["Sum", "Mean", "Max", "Min"])
+def test_terms_of_different_ranks_are_an_error(type_: str, other: tuple[int, ...]) -> None:
+    """They have never broadcast, and a column added to a row is seldom meant."""
+    blobs = {"a": np.ones(4, np.float32), "b": np.ones(other, np.float32)}
+    with pytest.raises(UnsupportedOperatorError, match="'b' has another shape than 'a'"):
+        caffe2.run(net(f"{type_}(a,b)->(y)"), blobs)
+
+
+def test_a_vector_is_summed_in_its_order() -> None:
+    """To the last bit: Adadelta's steps near a minimum hang on it."""
+    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    total = np.float32(0)
+    for element in x:
+        total += element
+    assert caffe2.run(net("ReduceFrontSum(x)->(y)"), {"x": x})["y"] == total

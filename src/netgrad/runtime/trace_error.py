@@ -125,7 +125,7 @@ def _hint(message: str, node: onnx_ir.Node | None) -> str:
     if "under development" in message and "guarantee" in message:
         return "the model's opset is newer than the installed ONNX Runtime, which has to be upgraded"
     if "delta in Range operator can not be zero" in message:
-        return "Step size cannot be 0: Range counts by it from the start to the limit"
+        return "Range counts by its third input, which must not be 0"
     if node is None or not any(sign in message for sign in _NO_KERNEL):
         return ""
     present = {value.dtype for value in (*node.inputs, *node.outputs) if value is not None}

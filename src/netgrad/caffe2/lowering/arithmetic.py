@@ -48,7 +48,7 @@ def aligned(c: Context, builder: Builder, a: Value, b: Value) -> Value:
         return b
     behind = c.rank(a) - c.rank(b) - _axis(c, a, b)
     if behind < 0:
-        raise c.refused(f"{b.name} has more dims than are left from the axis on")
+        raise c.refused("the second operand has more dims than the first one has left from the axis on")
     first = c.rank(b)
     return builder.unsqueeze(b, range(first, first + behind))
 
@@ -101,6 +101,11 @@ def _sum_reduce_like(c: Context, x: Value, like: Value) -> Value:
 
 @lowers("Sum", "SumInt", "Max", "Min", "Mean")
 def _variadic(c: Context, *terms: Value) -> Value:
+    """Of terms in one shape: these operators have never broadcast."""
+    first, *others = c.definition.input
+    for name, term in zip(others, terms[1:], strict=True):
+        if c.rank(term) != c.rank(terms[0]) or _differ(term, terms[0]):
+            raise c.refused(f"'{name}' has another shape than '{first}'")
     if len(terms) == 1:
         return c.b.op("Identity", terms[0])
     if terms[0].is_floating or not c.definition.type.startswith("Sum"):
@@ -109,6 +114,12 @@ def _variadic(c: Context, *terms: Value) -> Value:
     for term in terms[1:]:  # Sum takes no whole numbers
         total = total + term
     return total
+
+
+def _differ(a: Value, b: Value) -> bool:
+    """Whether shapes of one rank are known to differ."""
+    dims = [(a.dim(axis), b.dim(axis)) for axis in range(a.rank or 0)]
+    return any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in dims)
 
 
 @lowers("MaxGradient", "MinGradient")

@@ -70,6 +70,8 @@ def _one_end(c: Context, b: Builder, given: list[Value], type_: str) -> Value:
     end, reduction = _ENDS[type_]
     count = c.argument("num_reduce_dim", 1)
     axes = list(range(count) if end == "Front" else range(c.rank(x) - count, c.rank(x)))
+    if not sizes and type_ == "ReduceFrontSum" and c.rank(x) == 1:
+        return _summed_in_order(b, x)
     if not sizes:
         return b.reduce(reduction, x, axes, keepdims=False)
     # As a matrix, whose rows or columns are reduced as far as their lengths say.
@@ -88,6 +90,17 @@ def _one_end(c: Context, b: Builder, given: list[Value], type_: str) -> Value:
     if len(kept) == 1:
         return reduced
     return b.op("Reshape", reduced, dims(b, x, kept.start, kept.stop), allowzero=1)
+
+
+def _summed_in_order(b: Builder, x: Value) -> Value:
+    """The sum of a vector, one element after the other, rounded as in the original.
+
+    ONNX Runtime adds the elements of a vector in several lanes, but the rows of a matrix in their order.
+    Weights that settle, as those of Adadelta with a rate of 1, are at the mercy of the last bit.
+    """
+    column = b.unsqueeze(x, [1])
+    twice = b.op("Concat", column, column, axis=1)
+    return b.op("Gather", b.reduce_sum(twice, [0]), b.constant(np.asarray(0)), axis=0)
 
 
 @lowers(*_ENDS)

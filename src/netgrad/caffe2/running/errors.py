@@ -39,3 +39,13 @@ class WrongKindError(RunError, TypeError):
 
     What to do: pass the object, its message, or the bytes of that.
     """
+
+
+_ORIGINAL_WORDS = {"delta in Range operator can not be zero": "Step size cannot be 0"}
+"""What scripts may look for in an error, by what ONNX Runtime says in its place."""
+
+
+def in_original_words(message: str) -> str:
+    """ONNX Runtime's failure with the key words of the original before it, which scripts look for."""
+    words = [words for sign, words in _ORIGINAL_WORDS.items() if sign in message]
+    return ": ".join(["enforce fail", *words, message])

@@ -17,7 +17,7 @@ from netgrad.caffe2.lowering.scopes import CONTROL
 from netgrad.caffe2.running.blob import fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.compiled_control import compiles, scopes_of
-from netgrad.caffe2.running.errors import RunError
+from netgrad.caffe2.running.errors import RunError, in_original_words
 from netgrad.caffe2.running.registry import Runner, runner_of, text_runner_of
 from netgrad.caffe2.running.stack import WorkspaceStack
 from netgrad.core import NetgradError, RuntimeFailureError
@@ -78,7 +78,7 @@ class LoweredPart:
             self._run_apart(workspace)
             return
         except RuntimeFailureError as error:
-            raise RunError(f"enforce fail: {error}") from error  # the original's word, which scripts look for
+            raise RunError(in_original_words(str(error))) from error
         except NetgradError as error:
             raise RunError(str(error)) from error
         for name, value in results.items():
