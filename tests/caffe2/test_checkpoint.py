@@ -291,11 +291,11 @@ def test_paths() -> None:
 
 
 def test_what_comes_too_early() -> None:
-    with pytest.raises(AssertionError, match="init must be called first"):
+    with pytest.raises(AssertionError, match="names are known when the task of init has run"):
         MultiNodeCheckpointManager("folder", "minidb").save(1)
-    with pytest.raises(AssertionError, match="init must be called first"):
+    with pytest.raises(AssertionError, match="no managers yet: init makes them"):
         CheckpointManager("folder", "node", "minidb").save(1)
-    with pytest.raises(AssertionError, match="only supports single node"):
+    with pytest.raises(AssertionError, match="for a single node"):
         CheckpointManager("folder", "node", "minidb").init(["a", "b"])
     manager = MultiNodeCheckpointManager("folder", "minidb")
     manager.init(["a"])

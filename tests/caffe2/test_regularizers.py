@@ -95,7 +95,7 @@ def test_rows_of_half_precision_have_at_most_a_norm() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match="ConstantNorm is not supported for dense parameters"):
+    with pytest.raises(NotImplementedError, match="ConstantNorm changes rows of sparse parameters"):
         _after(regularizer.ConstantNorm(), False)
     for kind in (regularizer.SparseL1Norm(0.5), regularizer.MaxNorm()):
         with pytest.raises(NotImplementedError, match="dense parameters"):

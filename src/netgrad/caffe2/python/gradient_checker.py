@@ -172,7 +172,7 @@ class GradientChecker:
         wrong = ~np.isclose(gradient, estimate, atol=self._threshold, rtol=self._threshold)
         if wrong.any():
             at = np.flatnonzero(wrong)
-            print("Failed. [idx, grad, grad_estimate] are:")
+            print("Elements that differ: place, gradient, estimate")
             print(np.vstack([at, gradient.flat[at], estimate.flat[at]]).T)
         return not wrong.any(), gradient, estimate
 

@@ -321,7 +321,7 @@ def runOpOnInput(
 def _feed(op: OperatorDef, inputs: Sequence[Any], device: DeviceOption, devices: Devices | None) -> None:
     """Feed what an operator reads; further arrays are for the reference alone."""
     if len(op.input) > len(inputs):
-        raise ValueError(f"must supply an input for each input on the op: {list(op.input)} vs {inputs}")
+        raise ValueError(f"the operator reads {list(op.input)}, and {len(inputs)} arrays are given")
     for name, array in zip(op.input, inputs, strict=False):
         workspace.FeedBlob(name, array, (devices or {}).get(name, device))
 
@@ -435,8 +435,7 @@ class HypothesisTestCase(TestCase):
             expected = reference(*inputs)
             if not isinstance(expected, tuple | list):
                 raise RuntimeError(
-                    "You are providing a wrong reference implementation. A proper one should return a "
-                    "tuple/list of numpy arrays."
+                    f"the reference returns {type(expected).__name__}, not a tuple or list of arrays"
                 )
             if not outputs_to_check:
                 self.assertEqual(len(expected), len(op.output))
@@ -444,7 +443,7 @@ class HypothesisTestCase(TestCase):
             outputs = []
             for at, wanted in zip(outputs_to_check, expected, strict=False):
                 found = workspace.FetchBlob(op.output[at])
-                message = f"Output {op.output[at]} is not matching the reference"
+                message = f"Output {op.output[at]}: ACTUAL is the operator's, DESIRED the reference's"
                 if np.asarray(found).dtype.kind in "OS":
                     np.testing.assert_array_equal(found, wanted, err_msg=message)
                 else:
@@ -453,7 +452,7 @@ class HypothesisTestCase(TestCase):
             if ensure_outputs_are_inferred:
                 _check_inferred(op, inputs)
             if grad_reference is not None:
-                assert output_to_grad is not None, "If grad_reference is set, output_to_grad has to be set"
+                assert output_to_grad is not None, "a grad_reference needs output_to_grad, which says of what"
                 with core.DeviceScope(device_option):
                     self._assertGradReferenceChecks(
                         op, inputs, expected, output_to_grad, grad_reference, threshold
@@ -491,7 +490,7 @@ class HypothesisTestCase(TestCase):
                 wanted,
                 atol=threshold,
                 rtol=threshold,
-                err_msg=f"Gradient {gradient} (x) is not matching the reference (y)",
+                err_msg=f"Gradient {gradient}: ACTUAL is the operator's, DESIRED the reference's",
             )
 
     def assertValidationChecks(

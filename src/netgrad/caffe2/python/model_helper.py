@@ -183,7 +183,7 @@ class ModelHelper:
             RuntimeError: There are gradients already.
         """
         if self.gradient_ops_added:
-            raise RuntimeError("You cannot run AddGradientOperators twice.")
+            raise RuntimeError("the model has its gradients: AddGradientOperators is called once")
         self.Validate()
         self.gradient_ops_added = True
         self.grad_map = self.net.AddGradientOperators(*args, **kwargs)
@@ -199,7 +199,7 @@ class ModelHelper:
             RuntimeError: There are no gradients yet.
         """
         if not self.gradient_ops_added:
-            raise RuntimeError("You need to run AddGradientOperators first.")
+            raise RuntimeError("the model has no gradients yet: call AddGradientOperators")
         return {param: self.grad_map[str(param)] for param in params if str(param) in self.grad_map}
 
     def GetOptimizationParamInfo(self, params: Sequence[Any] | None = None) -> list[ParameterInfo]:

@@ -63,7 +63,9 @@ class CheckpointManager(CheckpointMetadata):
             path_prefix: See `db_name`.
             path_type: The kind of database there.
         """
-        assert nodes is None or len(nodes) == 1, "CheckpointManager only supports single node."
+        assert nodes is None or len(nodes) == 1, (
+            "a CheckpointManager is for a single node; for several take a MultiNodeCheckpointManager"
+        )
         with Task(outputs=[self._blob_names]) as task:
             if retrieve_from_epoch is None:
                 ops.GetAllBlobNames([], self._blob_names, include_shared=False)
@@ -81,7 +83,7 @@ class CheckpointManager(CheckpointMetadata):
         Raises:
             AssertionError: The task of `init` wasn't made, or has not run.
         """
-        assert self._names_output is not None, "init must be called first."
+        assert self._names_output is not None, "the names are known when the task of init has run"
         names: list[Any] = self._names_output.fetch().tolist()
         return names
 

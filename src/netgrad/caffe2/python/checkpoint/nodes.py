@@ -25,7 +25,7 @@ class MultiNodeCheckpointManager(CheckpointMetadata):
     def _managers(self, nodes: Sequence[str] | None = None) -> list[tuple[str, CheckpointManager]]:
         """The managers by node, which are made when nodes are named first."""
         if self._node_managers is None:
-            assert nodes is not None, "init must be called first."
+            assert nodes is not None, "there are no managers yet: init makes them"
             self._node_managers = [(node, manager_of(node, self._db_prefix, self._db_type)) for node in nodes]
         known = [node for node, _ in self._node_managers]
         assert nodes is None or known == list(nodes), f"the nodes were {known}, and now are {nodes}"

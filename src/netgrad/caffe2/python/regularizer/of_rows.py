@@ -13,7 +13,9 @@ class _OfRows(Regularizer):
 
     def _run_after_optimizer(self, net: Any, param_init_net: Any, param: Any, grad: Any) -> Any:
         if not isinstance(grad, core.GradientSlice):
-            raise NotImplementedError(f"{type(self).__name__} is not supported for dense parameters")
+            raise NotImplementedError(
+                f"{type(self).__name__} changes rows of sparse parameters; a dense one has none"
+            )
         self._change(net, param, grad.indices)
 
     def _change(self, net: Any, param: Any, rows: Any) -> None:

@@ -31,7 +31,7 @@ class BasicRNNCell(RNNCell):
         self.hidden_size = hidden_size
         self.activation = activation
         if activation not in ("relu", "tanh"):
-            raise RuntimeError(f"BasicRNNCell with unknown activation function ({activation})")
+            raise RuntimeError(f"a BasicRNNCell knows relu and tanh, and no activation {activation!r}")
 
     def apply_override(
         self, model: Any, input_t: Any, seq_lengths: Any, states: Any, timestep: Any, extra_inputs: Any = None
