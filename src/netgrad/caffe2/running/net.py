@@ -10,6 +10,7 @@ from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.lowering.nodes import title
 from netgrad.caffe2.makers.types import is_operator, near_types
+from netgrad.caffe2.running import float_exceptions
 from netgrad.caffe2.running.errors import RunError, UnknownBlobError
 from netgrad.caffe2.running.observers import Observer
 from netgrad.caffe2.running.parts import Part, partition
@@ -18,6 +19,7 @@ from netgrad.caffe2.running.turns import check_stopped, turn
 from netgrad.caffe2.schemas import schema_problem
 
 if TYPE_CHECKING:
+    from netgrad.caffe2.running.blob import Blob
     from netgrad.caffe2.running.workspace import Workspace
 
 
@@ -51,7 +53,12 @@ class CreatedNet:
             for blob in op.output:
                 workspace.create_blob(blob)
         self.parts = partition(operators)
+        self._singly: list[Part] | None = None
         self._counters = [op.input[1] for op in operators if op.type == "AtomicIter" and len(op.input) > 1]
+
+    def find(self, blob: str) -> Blob | None:
+        """A blob of the net's workspace; None if it isn't there."""
+        return self._workspace.find(blob)
 
     def run(self) -> bool:
         """Run it once; True, or an error."""
@@ -59,11 +66,15 @@ class CreatedNet:
         for observer in self.observers:
             observer.start()
         before = 0
-        for part in self.parts:
+        checked = float_exceptions.are_errors()
+        for part in self._operator_by_operator() if checked else self.parts:
             check_stopped()
             with turn():
                 try:
-                    part.run(self._workspace)
+                    if checked:
+                        float_exceptions.run_checked(part, self._workspace)
+                    else:
+                        part.run(self._workspace)
                 except Exception as error:
                     self.failed_at = _place(part, before, error)
                     raise
@@ -73,6 +84,12 @@ class CreatedNet:
         for observer in self.observers:
             observer.stop()
         return True
+
+    def _operator_by_operator(self) -> list[Part]:
+        if self._singly is None:
+            operators = [op for part in self.parts for op in part.definitions]
+            self._singly = [part for op in operators for part in partition([op])]
+        return self._singly
 
     def benchmark(self, warmup: int, iterations: int, per_operator: bool) -> list[float]:
         """Mean times in milliseconds: of the net and, if wanted, of each operator run on its own."""

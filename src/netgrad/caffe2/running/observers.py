@@ -5,6 +5,8 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
+from netgrad.caffe2.running.blob import is_tensor, shape_of
 from netgrad.caffe2.running.errors import RunError
 from netgrad.core.errors import nearest
 
@@ -63,7 +65,7 @@ class TimeObserver(Observer):
 
 
 class RunCountObserver(Observer):
-    """Counts the operators that ran."""
+    """Counts the operators that ran, with those of a recurrent net's steps."""
 
     def __init__(self, net: CreatedNet) -> None:
         super().__init__(net)
@@ -74,7 +76,21 @@ class RunCountObserver(Observer):
 
     def stop(self) -> None:
         """Count the operators of the net."""
-        self._count += len(self._net.definition.op)
+        self._count += sum(1 + self._of_steps(op) for op in self._net.definition.op)
+
+    def _of_steps(self, op: OperatorDef) -> int:
+        """How many operators ran within a recurrent operator: in each step those of its step net."""
+        arguments = {argument.name: argument for argument in op.arg}
+        backward = op.type.endswith("Gradient")
+        step_net = arguments.get("backward_step_net" if backward else "step_net")
+        if not op.type.startswith("RecurrentNetwork") or step_net is None:
+            return 0
+        states = arguments["recurrent_states"].strings
+        sequences = (blob for blob in arguments["link_external"].strings if blob not in states)
+        sequence = self._net.find(next(sequences, b"").decode())
+        if sequence is None or not is_tensor(sequence.value):
+            return 0
+        return shape_of(sequence.value)[0] * len(step_net.n.op)
 
     def debug_info(self) -> str:
         """How many operators ran."""

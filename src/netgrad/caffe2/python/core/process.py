@@ -1,4 +1,4 @@
-"""Settings of the process, which ONNX Runtime doesn't need."""
+"""Settings of the process, most of which ONNX Runtime doesn't need."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netgrad.caffe2.python.lazy import TriggerLazyImport
+from netgrad.caffe2.running import float_exceptions
 
 _arguments: list[str] = []
 
 
 def GlobalInit(args: Sequence[str]) -> bool:
-    """Note the flags of the native runtime, the first being the program's name; none has an effect.
+    """Note the flags of the native runtime, the first being the program's name.
+
+    ``--caffe2_operator_throw_if_fp_exceptions=1`` makes floating point exceptions of operators errors, until
+    it is given as 0. Other flags have no effect.
 
     Raises:
         AssertionError: They are no texts.
     """
     assert all(isinstance(one, str) for one in args), f"flags are texts, not {list(args)!r}"
     _arguments[:] = args
+    float_exceptions.read_flags(args)
     return True
 
 
