@@ -69,6 +69,8 @@ def test_a_net_with_shared_blobs_gives_the_same(algorithm: AssignmentAlgorithm, 
     fast = memonger.optimize_inference_fast(net, ["x", "z", "d", "f"])
     assert {name for op in fast.op for name in op.output} == {"d", "f", "__m0_shared", "__m1_shared"}
     assert results(fast) == expected
+    unread = memonger.optimize_inference_fast(net, ["x", "z", "d"])  # "f" is a result, said or not
+    assert unread == fast
 
 
 def _least(ranges: list[tuple[str, LiveRange]]) -> int:

@@ -80,11 +80,15 @@ def test_small_images_are_learned(is_test: bool) -> None:
 def test_scores_without_a_loss_and_layers_that_are_not_there() -> None:
     model = ModelHelper("scores")
     assert resnet.create_resnet50(model, "data", 3, 10, no_loss=True) == "last_out_L10"
+    wide = ModelHelper("wide")
+    shufflenet.ShuffleNetV2Builder(wide, "data", 3, 10, width="0.5x", detection=True).create()
+    # Another one in each branch that convolves: two in each block of stride 2, one in each of stride 1.
+    assert [op.type for op in wide.net.Proto().op].count("Conv") == 2 + 7 * 3 + 4 * 13
     with pytest.raises(ValueError, match="and not 42"):
         resnet.create_resnext(model, "data", 3, 10, 42, 1, 64)
 
 
-def _shuffled_sizes(channels: list[int], repeats: list[int], labels: int) -> int:
+def _shuffled_sizes(channels: list[int], labels: int) -> int:
     """The numbers that the paper's layers have, with biases and with scale and shift in the blocks."""
 
     def pointwise(dim_in: int, dim_out: int) -> int:
@@ -95,9 +99,9 @@ def _shuffled_sizes(channels: list[int], repeats: list[int], labels: int) -> int
 
     total = 3 * 9 * channels[0] + channels[0]
     before = channels[0]
-    for after, repeat in zip(channels[1:4], repeats, strict=True):
+    for after, repeat in zip(channels[1:4], (3, 7, 3), strict=True):
         half = after // 2
-        total += pointwise(before, before) + 2 * depthwise(before) + 2 * pointwise(before, half)
+        total += depthwise(before) + 2 * pointwise(before, half) + depthwise(half) + pointwise(half, half)
         total += repeat * (2 * pointwise(half, half) + depthwise(half))
         before = after
     return total + before * channels[4] + channels[4] + channels[4] * labels + labels
@@ -107,9 +111,8 @@ def test_shuffled_channels() -> None:
     model = ModelHelper("shuffled")
     with core.NameScope("gpu_0"):
         softmax, loss = shufflenet.create_shufflenet(model, "data", 3, 10, label="label")
-    channels = shufflenet.SCALE_CHANNELS["1.0x"]
-    assert _numbers(model) == _shuffled_sizes(channels, shufflenet.STRIDE_1_REPEAT, 10)
-    assert "gpu_0/stage_4_stride1_3_right_conv_3_bn_s" in model.params
+    assert _numbers(model) == _shuffled_sizes(shufflenet.OUTPUT_CHANNELS["1.0x"], 10)
+    assert "gpu_0/stage4_stride1_repeat3_right_conv2_bn_s" in model.params
     model.AddGradientOperators([loss])
     types = [op.type for op in model.net.Proto().op]
     # Two at the ends, five in each of three blocks of stride 2, and three in each of thirteen of stride 1.
@@ -120,9 +123,13 @@ def test_shuffled_channels() -> None:
     workspace.RunNetOnce(model.param_init_net)
     workspace.RunNetOnce(model.net)
     np.testing.assert_allclose(workspace.FetchBlob(softmax).sum(1), [1, 1], rtol=1e-5)
-    assert workspace.FetchBlob("gpu_0/stage_4_stride1_3_shuffled").shape == (2, 464, 7, 7)
-    assert workspace.FetchBlob("gpu_0/conv_1_w_grad").any()
+    assert workspace.FetchBlob("gpu_0/stage4_stride1_repeat3_ch_shuffle").shape == (2, 464, 7, 7)
+    assert workspace.FetchBlob("gpu_0/stage1_conv_w_grad").any()
     assert shufflenet.create_shufflenet(ModelHelper("scores"), "data", 3, 10, no_loss=True) == "last_out_L10"
+    wide = ModelHelper("wide")
+    shufflenet.ShuffleNetV2Builder(wide, "data", 3, 10, width="0.5x", detection=True).create()
+    # Another one in each branch that convolves: two in each block of stride 2, one in each of stride 1.
+    assert [op.type for op in wide.net.Proto().op].count("Conv") == 2 + 7 * 3 + 4 * 13
 
 
 def test_models_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

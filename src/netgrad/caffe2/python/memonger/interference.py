@@ -76,11 +76,13 @@ def optimize_interference(
 def optimize_inference_fast(net: NetDef, static_blobs: Collection[Any]) -> NetDef:
     """A net with fewer names, its operators in the order that they have: blobs are written where others were.
 
-    What is shared is called ``__m<number>_shared``.
+    What is shared is called ``__m<number>_shared``. A blob that no operator reads keeps its name: it may be a
+    result.
 
     Args:
         net: The net, which stays as it is.
         static_blobs: Blobs that keep their names: parameters, inputs, outputs.
     """
     static = {str(blob) for blob in static_blobs}
-    return reused(net, lambda blob: blob not in static)
+    read = {blob for op in net.op for blob in op.input}
+    return reused(net, lambda blob: blob in read and blob not in static)
