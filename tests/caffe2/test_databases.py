@@ -159,11 +159,11 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(workspace.FetchBlob(name), x)
 
 
-def test_images_are_refused(tmp_path: Path) -> None:
+def test_films_are_refused(tmp_path: Path) -> None:
     _examples("minidb", tmp_path / "data", 1)
     _run("CreateDB", [], "reader", db=str(tmp_path / "data"), db_type="minidb")
-    with pytest.raises(RuntimeError, match=r"ImageInput\(reader\).*decode them before"):
-        _run("ImageInput", "reader", ["image", "label"])
+    with pytest.raises(RuntimeError, match=r"VideoInput\(reader\).*decode them before"):
+        _run("VideoInput", "reader", ["film", "label"])
 
 
 @pytest.mark.parametrize(("chunk", "count"), [(0, 1), (4, 250), (-1, 1)])

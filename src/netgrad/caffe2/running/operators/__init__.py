@@ -14,6 +14,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     few_bits,
     hierarchies,
     histograms,
+    image_input,
     indexes,
     keypoints,
     levels,

@@ -88,11 +88,20 @@ def _from_root(call: Call, name: str) -> Path:
     return Path(name) if call.argument("absolute_path", 0) else Path(call.workspace.root_folder) / name
 
 
-def _open(call: Call, path: Path, mode: OpenMode) -> Database:
+def _open(call: Call, path: Path, mode: OpenMode, kind: str | None = None) -> Database:
     try:
-        return open_database(call.argument("db_type", "minidb"), path, mode)
+        return open_database(kind or call.argument("db_type", "minidb"), path, mode)
     except RunError as error:
         raise call.error(str(error)) from error
+
+
+def own_reader(call: Call) -> Reader:
+    """The reader that an operator without inputs keeps, over the database that its arguments name."""
+    if "reader" not in call.memory:
+        kind = call.argument("db_type", "leveldb")
+        call.memory["reader"] = Reader(_open(call, _path(call), OpenMode.read, kind).new_cursor())
+    found: Reader = call.memory["reader"]
+    return found
 
 
 @runs("CreateDB")
@@ -115,7 +124,7 @@ def _tensor_protos_db_input(call: Call) -> None:
     if not isinstance(reader, RecordReader):
         raise call.error(f"input '{call.definition.input[0]}' was not written by CreateDB")
     size = call.argument("batch_size", 0)
-    rows = [[to_array(proto) for proto in _protos(call, reader)] for _ in range(size or 1)]
+    rows = [[to_array(proto) for proto in protos_of(call, *reader.next())] for _ in range(size or 1)]
     if any(len(row) != len(call.definition.output) for row in rows):
         raise call.error(
             f"records hold other numbers of tensors than its {len(call.definition.output)} outputs"
@@ -129,8 +138,12 @@ def _tensor_protos_db_input(call: Call) -> None:
         call.write(at, np.stack(column))
 
 
-def _protos(call: Call, reader: RecordReader) -> list[TensorProto]:
-    key, value = reader.next()
+def protos_of(call: Call, key: str, value: bytes) -> list[TensorProto]:
+    """The tensors of a record.
+
+    Raises:
+        RunError: There are none.
+    """
     message = TensorProtos.FromString(value)
     if not message.protos:
         raise call.error(f"record '{key}' holds no tensors")
@@ -145,11 +158,11 @@ def _get_all_blob_names(call: Call) -> None:
     call.write(0, np.array([name.encode() for name in names], object))
 
 
-@runs("ImageInput", "VideoInput")
-def _image_input(call: Call) -> None:
-    """Refused: netgrad decodes no images."""
+@runs("VideoInput")
+def _video_input(call: Call) -> None:
+    """Refused: netgrad decodes no films."""
     raise call.error(
-        "it decodes images, which netgrad doesn't: decode them before, write their tensors to a database, "
+        "it decodes films, which netgrad doesn't: decode them before, write their tensors to a database, "
         "and read that by TensorProtosDBInput"
     )
 
