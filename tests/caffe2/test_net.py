@@ -71,6 +71,27 @@ def test_automatic_names_under_a_scope(net: core.Net) -> None:
         assert net.Sum("x") == f"s/{net.Name()}/Sum"
 
 
+def test_numbers_of_automatic_names_go_on(net: core.Net) -> None:
+    """Recorded from the original: scopes share the numbers, and a name that was only asked for takes one."""
+    net.Relu("x")
+    assert [net.NextName("Relu")[-2:] for _ in range(2)] == ["_2", "_3"]
+    with core.NameScope("a"):
+        assert [str(net.Relu("x")).split("/")[-1] for _ in range(2)] == ["Relu", "Relu_4"]
+    with core.NameScope("b"):
+        assert [str(net.Relu("x")).split("/")[-1] for _ in range(2)] == ["Relu", "Relu_5"]
+    assert str(net.Relu("x")).endswith("/Relu_6")
+
+
+def test_an_automatic_name_is_found_in_few_looks(net: core.Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the time to build a net grows linearly with its operators."""
+    looks: list[object] = []
+    look = core.Net.BlobIsDefined
+    monkeypatch.setattr(core.Net, "BlobIsDefined", lambda own, blob: looks.append(blob) or look(own, blob))
+    for _ in range(100):
+        net.Relu("x")
+    assert len(looks) <= 3 * 100
+
+
 def test_new_blobs_never_repeat(net: core.Net) -> None:
     assert [str(net.NextBlob("b")) for _ in range(3)] == ["b", "b_auto_0", "b_auto_1"]
 

@@ -50,6 +50,7 @@ class Net(NetOperators, NetEdits, NetSettings, NetRecords):
             self._next_blob = 0
         self._attributes: dict[str, list[Any]] = {}
         self._given_blobs: dict[str, int] = {}
+        self._next_numbers: dict[str, int] = {}
         self._written: set[str] | None = None  # None: the message may have been changed from outside
         self._external: set[str] = set()
 
@@ -129,17 +130,21 @@ class Net(NetOperators, NetEdits, NetSettings, NetRecords):
     # ---- names -------------------------------------------------------------------------------------
 
     def NextName(self, prefix: str | None = None, output_id: int | None = None) -> str:
-        """A name that no blob has: ``net_blob_0``, with a prefix ``net/prefix`` or ``net/prefix:output``."""
+        """A name that no blob has: ``net_blob_0``, with a prefix ``net/prefix`` or ``net/prefix:output``.
+
+        A number that was given to a prefix is not given to it again, whatever name scope is active.
+        """
         if not prefix:
             name = f"{self.Name()}_blob_{self._next_blob}"
             self._next_blob += 1
             return name
         ending = "" if output_id is None else f":{output_id}"
         base = f"{self.Name()}/{prefix}"
-        name, count = base + ending, 1
+        name = plain = base + ending
         while self.BlobIsDefined(ScopedName(name)):
-            count += 1
-            name = f"{base}_{count}{ending}"
+            number = self._next_numbers.get(plain, 2)
+            name = f"{base}_{number}{ending}"
+            self._next_numbers[plain] = number + 1
         return name
 
     def NextBlob(self, prefix: str) -> BlobReference:
