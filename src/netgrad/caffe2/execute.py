@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,11 +20,10 @@ from netgrad.caffe2.recurrence import with_kept
 from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 from netgrad.onnx.view import TensorInfo
 from netgrad.runtime.session import Session
-from netgrad.runtime.values import share_as_value
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 _T = TypeVar("_T")
-_Types = Mapping[str, "tuple[ir.DataType, tuple[int, ...]]"]
+_Types = Mapping[str, "tuple[int, Sequence[int]]"]
 
 _MODELS = 64  # compiled ones that are kept, for nets that need a model for each shape
 
@@ -37,6 +38,54 @@ class ShapeOfValuesError(UnsupportedOperatorError):
 
     What to do: run the operators before it on their own, as workspaces do.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A model for the element types and ranks, or shapes, of what it reads.
+
+    Attributes:
+        net: The model and the blobs that it reads and writes.
+        session: What runs it; None where it gives nothing.
+        inputs: The name of each input, with its blob.
+        outputs: The names of all outputs: of blobs, of blobs that are perhaps written, and whether they are.
+        texts: The blobs that are texts.
+    """
+
+    net: Lowered
+    session: Session | None
+    inputs: tuple[tuple[str, str], ...]
+    outputs: list[str]
+    texts: tuple[str, ...]
+
+    @staticmethod
+    def of(net: Lowered) -> _Compiled:
+        """The model, loaded."""
+        session = Session(net.model) if net.outputs or net.perhaps else None
+        types = [] if session is None else [spec.dtype for spec in session.outputs.values()]
+        return _Compiled(
+            net,
+            session,
+            tuple((f"in:{k}", blob) for k, blob in enumerate(net.inputs)),
+            [] if session is None else list(session.outputs),
+            tuple(
+                blob
+                for blob, dtype in zip((*net.outputs, *net.perhaps), types, strict=False)
+                if dtype == ir.DataType.STRING
+            ),
+        )
+
+    def written(self, results: Sequence[_T]) -> dict[str, _T]:
+        """The blobs that a run has written."""
+        found = dict(zip(self.net.outputs, results, strict=False))
+        perhaps = self.net.perhaps
+        if perhaps:
+            values, truths = results[len(found) :], results[len(found) + len(perhaps) :]
+            for (blob, holds), value, whether in zip(perhaps.items(), values, truths, strict=False):
+                truth: Any = whether
+                if bool(truth.numpy() if isinstance(truth, OrtValue) else truth) == holds:
+                    found[blob] = value
+        return found
 
 
 class Program:
@@ -58,7 +107,7 @@ class Program:
         self._definitions = with_kept(definitions)
         self._complete = complete
         self._wanted = None if wanted is None else list(wanted)
-        self._compiled: dict[Any, tuple[Lowered, Session | None]] = {}
+        self._compiled: dict[Any, _Compiled] = {}
         self._fixed_shapes = False  # whether some operator needs to know all dims
         # Nets over steps have another form for no steps, of which only the shapes tell.
         self._steps = any(op.type in _OVER_STEPS for op in self._definitions)
@@ -93,35 +142,36 @@ class Program:
         given = {blob: np.asarray(blobs[blob]) for blob in dict.fromkeys((*reads, *perhaps))}
         if not self._definitions:
             return {}
-        net, session = self._session(
-            {blob: (ir.DataType.from_numpy(array.dtype), array.shape) for blob, array in given.items()}
+        compiled = self._for(
+            {blob: (_element_type(array.dtype), array.shape) for blob, array in given.items()}
         )
-        if session is None:
+        if compiled.session is None:
             return {}
-        return _written(net, session.run({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)}))
+        found = compiled.session.run({name: given[blob] for name, blob in compiled.inputs}, compiled.outputs)
+        return compiled.written(list(found.values()))
 
-    def run_values(self, blobs: Mapping[str, OrtValue | np.ndarray[Any, Any]]) -> dict[str, OrtValue]:
-        """Run it once on values that ONNX Runtime owns, and on arrays, whose memory is read in place.
+    def run_values(self, blobs: Mapping[str, OrtValue]) -> dict[str, OrtValue | np.ndarray[Any, Any]]:
+        """Run it once on values of ONNX Runtime.
 
         Args:
             blobs: All that it reads; no texts.
+
+        Returns:
+            As `run`, as values of ONNX Runtime, and texts as arrays.
 
         Raises:
             UnsupportedOperatorError: An operator can't be written in ONNX.
             RuntimeFailureError: ONNX Runtime can't run it.
         """
-        given = {
-            blob: value if isinstance(value, OrtValue) else share_as_value(np.require(value, None, "C"))
-            for blob, value in blobs.items()
-        }
-        net, session = self._session(
-            {blob: (ir.DataType(value.element_type()), tuple(value.shape())) for blob, value in given.items()}
-        )
-        if session is None:
+        compiled = self._for({blob: (value.element_type(), value.shape()) for blob, value in blobs.items()})
+        if compiled.session is None:
             return {}
-        return _written(
-            net, session.run_values({f"in:{k}": given[blob] for k, blob in enumerate(net.inputs)})
-        )
+        given = {name: blobs[blob] for name, blob in compiled.inputs}
+        found: dict[str, Any] = compiled.written(compiled.session.run_list(given, compiled.outputs))
+        for blob in compiled.texts:
+            if blob in found:
+                found[blob] = found[blob].numpy()
+        return found
 
     @property
     def definitions(self) -> list[OperatorDef]:
@@ -133,43 +183,54 @@ class Program:
         """How many models it has been compiled to."""
         return len(self._compiled)
 
-    def _session(self, types: _Types) -> tuple[Lowered, Session | None]:
-        """The model, and its session unless it gives nothing."""
-        static = self._fixed_shapes or (self._steps and any(0 in shape for _, shape in types.values()))
-        key = tuple((blob, dtype, shape if static else len(shape)) for blob, (dtype, shape) in types.items())
-        if key not in self._compiled:
-            try:
-                net = lowered(self._definitions, _infos(types, static=static), self._wanted)
-            except StaticShapeNeededError as error:
-                if static:
-                    raise ShapeOfValuesError(
-                        f"{error} can't be compiled with the operators before it: it needs to know the shape "
-                        "of what it reads, which depends on values that they compute"
-                    ) from error
-                self._fixed_shapes = True
-                return self._session(types)
-            left = [blob for blob, count in net.stacks.items() if count]
-            if left and self._complete:
-                raise ControlFlowError(f"the workspaces that are left on '{left[0]}' can't be kept")
-            if len(self._compiled) >= _MODELS:
-                self._compiled.pop(next(iter(self._compiled)))
-            self._compiled[key] = net, Session(net.model) if net.outputs or net.perhaps else None
-        return self._compiled[key]
+    def _for(self, types: _Types) -> _Compiled:
+        """The model for what is read."""
+        if self._fixed_shapes or (self._steps and any(0 in shape for _, shape in types.values())):
+            return self._with_shapes(types)
+        key = tuple([(blob, dtype, len(shape)) for blob, (dtype, shape) in types.items()])
+        found = self._compiled.get(key)
+        if found is not None:
+            return found
+        try:
+            return self._keep(key, _infos(types, static=False))
+        except StaticShapeNeededError:
+            self._fixed_shapes = True
+            return self._with_shapes(types)
+
+    def _with_shapes(self, types: _Types) -> _Compiled:
+        key = tuple([(blob, dtype, tuple(shape)) for blob, (dtype, shape) in types.items()])
+        found = self._compiled.get(key)
+        if found is not None:
+            return found
+        try:
+            return self._keep(key, _infos(types, static=True))
+        except StaticShapeNeededError as error:
+            raise ShapeOfValuesError(
+                f"{error} can't be compiled with the operators before it: it needs to know the shape of what "
+                "it reads, which depends on values that they compute"
+            ) from error
+
+    def _keep(self, key: Any, infos: Mapping[str, TensorInfo]) -> _Compiled:
+        net = lowered(self._definitions, infos, self._wanted)
+        left = [blob for blob, count in net.stacks.items() if count]
+        if left and self._complete:
+            raise ControlFlowError(f"the workspaces that are left on '{left[0]}' can't be kept")
+        if len(self._compiled) >= _MODELS:
+            self._compiled.pop(next(iter(self._compiled)))
+        found = self._compiled[key] = _Compiled.of(net)
+        return found
 
 
-def _written(net: Lowered, results: Mapping[str, _T]) -> dict[str, _T]:
-    """The blobs that a run has written."""
-    found = {blob: results[f"out:{k}"] for k, blob in enumerate(net.outputs)}
-    for k, (blob, holds) in enumerate(net.perhaps.items()):
-        truth: Any = results[f"whether:{k}"]
-        if bool(truth.numpy() if isinstance(truth, OrtValue) else truth) == holds:
-            found[blob] = results[f"perhaps:{k}"]
-    return found
+@cache
+def _element_type(dtype: np.dtype[Any]) -> int:
+    return int(ir.DataType.from_numpy(dtype))
 
 
 def _infos(types: _Types, *, static: bool) -> dict[str, TensorInfo]:
     return {
-        blob: TensorInfo(dtype, tuple(shape if static else (f"{blob}:{axis}" for axis in range(len(shape)))))
+        blob: TensorInfo(
+            ir.DataType(dtype), tuple(shape if static else (f"{blob}:{axis}" for axis in range(len(shape))))
+        )
         for blob, (dtype, shape) in types.items()
     }
 

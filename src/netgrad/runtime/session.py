@@ -17,7 +17,7 @@ import onnxruntime
 from netgrad.core.errors import InvalidArgumentError, InvalidModelError, nearest
 from netgrad.onnx.read import ModelSource, load
 from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
-from netgrad.runtime.trace_error import led_back
+from netgrad.runtime.trace_error import explained, led_back
 from netgrad.runtime.values import NATIVE, copy_from_value, share_as_value
 
 Providers: TypeAlias = Sequence[str | tuple[str, dict[str, Any]]]
@@ -168,8 +168,27 @@ class Session:
             RuntimeFailureError: ONNX Runtime failed.
         """
         names = self.output_names(outputs)
-        with led_back(self._model):
-            return dict(zip(names, self._session.run_with_ort_values(names, dict(inputs)), strict=True))
+        return dict(zip(names, self.run_list(inputs, names), strict=True))
+
+    def run_list(
+        self, inputs: Mapping[str, onnxruntime.OrtValue], names: list[str]
+    ) -> list[onnxruntime.OrtValue]:
+        """As `run_values`, with the least work around: the outputs of these names, in their order.
+
+        Raises:
+            RuntimeFailureError: ONNX Runtime failed; or an unknown output.
+        """
+        native = getattr(self._session, "_sess", None)
+        try:
+            if native is None:
+                return list(self._session.run_with_ort_values(names, dict(inputs)))
+            # The method of the class iterates over what it gets, which takes 40 microseconds to begin with,
+            # and keeps all outputs in memory as long as one of them is there; indexing does neither.
+            given = {name: value._get_c_value() for name, value in inputs.items()}
+            found = native.run_with_ort_values(given, names, None)
+            return [onnxruntime.OrtValue(found[at]) for at in range(len(names))]
+        except Exception as error:  # ONNX Runtime's exceptions have no base class of their own
+            raise explained(self._model, str(error)) from error
 
     def run_binding(self, binding: onnxruntime.IOBinding) -> None:
         """Run the model once with inputs and outputs bound by the caller.

@@ -15,7 +15,7 @@ from netgrad.caffe2.running import packed
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_array, to_message
-from netgrad.runtime.values import copy_from_value
+from netgrad.runtime.values import copy_from_value, share_as_value
 
 Array = np.ndarray[Any, Any]
 
@@ -65,7 +65,7 @@ def fed(value: Any) -> Any:
     # As the original's bare NumPy array does, a tensor keeps the type that it was given.
     if onnx_ir.DataType.from_numpy(array.dtype) not in TENSOR_TYPES:
         raise RunError(f"there are no tensors of element type {array.dtype}: convert the array before")
-    return np.array(array)
+    return np.array(array, order="C")
 
 
 class Blob:
@@ -75,11 +75,18 @@ class Blob:
         memory: Memory that other blobs see as well, in the shape of this blob (see `share`); None: its own.
     """
 
-    __slots__ = ("_value", "memory")
+    __slots__ = ("_alone", "_engine_value", "_value", "memory")
 
     def __init__(self) -> None:
         self._value: Any = None
+        self._alone = False  # whether the array is one that nobody else has
+        self._engine_value: OrtValue | None = None  # a value on the array's memory
         self.memory: Array | None = None
+
+    @property
+    def content(self) -> Any:
+        """What is there, see `value`, to be read at once and not to be kept: `own` may change it in place."""
+        return self._value if self.memory is None else self.memory
 
     @property
     def value(self) -> Any:
@@ -89,11 +96,14 @@ class Blob:
         Python objects for texts; bytes for one text; or something opaque, such as a queue. Tensors are not
         changed in place but for those that `tensor` has given out.
         """
+        self._alone = False
         return self._value if self.memory is None else np.array(self.memory)
 
     @value.setter
     def value(self, value: Any) -> None:
         """Write; a tensor of another shape or element type leaves memory that is shared."""
+        self._alone = False
+        self._engine_value = None
         if self.memory is not None:
             if is_tensor(value) and shape_of(value) == self.memory.shape:
                 array = as_array(value)
@@ -103,29 +113,60 @@ class Blob:
             self.memory = None
         self._value = value
 
+    def engine_value(self) -> OrtValue | None:
+        """The tensor for one run of ONNX Runtime, without a copy; None if there is none of numbers."""
+        value = self.content
+        if isinstance(value, OrtValue):
+            return value
+        if not is_tensor(value):
+            return None
+        if self._engine_value is not None and self.memory is None:
+            return self._engine_value
+        array = np.require(value, None, "C")
+        shared = share_as_value(array)
+        if array is self._value:
+            self._engine_value = shared
+        return shared
+
+    def own(self) -> Array:
+        """The array of a tensor, to be changed in place: a copy unless nobody else has it.
+
+        Memory that is shared is changed for all that share it.
+        """
+        if self.memory is not None:
+            return self.memory
+        if not self._alone:
+            value = self._value
+            self.value = copy_from_value(value) if isinstance(value, OrtValue) else np.array(value, order="C")
+            self._alone = True
+        found: Array = self._value
+        return found
+
     def share(self, memory: Array) -> None:
         """Let it hold a view of memory that other blobs have views of: what is written is seen there."""
-        self._value = None
+        self.value = None
         self.memory = memory
 
     def feed(self, arg: Any, device_option: Any = None) -> bool:
         """Write an array, a ``TensorProto`` or a text; the device makes no difference."""
-        self.value = fed(arg)
+        self.value = found = fed(arg)
+        self._alone = found is self._value and isinstance(found, np.ndarray)
         return True
 
     def fetch(self) -> Any:
         """A copy of the array, or the bytes of a text, or a description of anything else."""
-        if isinstance(self.value, OrtValue):
-            return copy_from_value(self.value)
-        if isinstance(self.value, np.ndarray):
-            return np.array(self.value)
-        if isinstance(self.value, bytes):
-            return self.value
+        value = self.content
+        if isinstance(value, OrtValue):
+            return copy_from_value(value)
+        if isinstance(value, np.ndarray):
+            return np.array(value)
+        if isinstance(value, bytes):
+            return value
         return self.description("the blob")
 
     def description(self, name: str) -> bytes:
         """What is said of a value that is no tensor and no text."""
-        kind = "nullptr (uninitialized)" if self.value is None else type(self.value).__name__
+        kind = "nullptr (uninitialized)" if self.content is None else type(self.content).__name__
         return f"{name}, a C++ native class of type {kind}.".encode()
 
     def serialize(self, name: str) -> bytes:
@@ -134,16 +175,17 @@ class Blob:
         Raises:
             RunError: It has no form as a message, as a queue.
         """
-        if isinstance(self.value, bytes):
-            message = BlobProto(name=name, type="std::string", content=self.value)
-        elif isinstance(self.value, Stored):
-            message = self.value.to_message(name)
-        elif packed.is_packed(self.value):
-            message = packed.to_message(self.value, name)
+        value = self.content
+        if isinstance(value, bytes):
+            message = BlobProto(name=name, type="std::string", content=value)
+        elif isinstance(value, Stored):
+            message = value.to_message(name)
+        elif packed.is_packed(value):
+            message = packed.to_message(value, name)
         elif self.is_tensor():
-            message = BlobProto(name=name, type="Tensor", tensor=to_message(as_array(self.value), name))
+            message = BlobProto(name=name, type="Tensor", tensor=to_message(as_array(value), name))
         else:
-            raise RunError(f"blob {name} can't be serialized: it holds {type(self.value).__name__}")
+            raise RunError(f"blob {name} can't be serialized: it holds {type(value).__name__}")
         return bytes(message.SerializeToString())
 
     def deserialize(self, serialized: bytes) -> None:
@@ -157,7 +199,7 @@ class Blob:
 
     def is_tensor(self) -> bool:
         """Whether it holds a tensor."""
-        return is_tensor(self.value) or is_text(self.value)
+        return is_tensor(self.content) or is_text(self.content)
 
     def tensor(self) -> Tensor:
         """A view of the tensor that it holds, to read and write.
@@ -196,7 +238,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The dims; of a blob without a tensor none."""
-        return () if self._blob.value is None else shape_of(self._blob.value)
+        return () if self._blob.content is None else shape_of(self._blob.content)
 
     @property
     def _shape(self) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from onnx_ir import DataType
+from onnxruntime import OrtValue
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
@@ -36,6 +36,7 @@ class LoweredPart:
         self.definitions = self._program.definitions
         self._reads = self._program.reads()
         self._perhaps = self._program.reads_perhaps()
+        self._writes = {name for definition in self.definitions for name in definition.output}
         self._scopes = [op.output[0] for op in self.definitions if op.type == "CreateScope"]
         self._control = any(op.type in CONTROL for op in self.definitions)
         self._one_by_one: list[Part] | None = None
@@ -57,13 +58,22 @@ class LoweredPart:
             for part in self._with_python:
                 part.run(workspace)
             return
-        values = {blob: workspace.value(blob, self._reader(blob)) for blob in self._reads}
+        values: dict[str, OrtValue] = {}
+        odd = self._shapes_of_values or self._writes_shared(workspace)
+        for name in self._reads:
+            blob = workspace.find(name)
+            value = None if blob is None else blob.engine_value()
+            if value is None:
+                workspace.value(name, self._reader(name))  # what isn't there is an error
+                odd = True
+            else:
+                values[name] = value
         for name in self._perhaps:
             blob = workspace.find(name)
-            if blob is not None and is_tensor(blob.value):
-                values[name] = blob.value
-        odd = not all(is_tensor(value) for value in values.values())
-        if self._shapes_of_values or odd or self._writes_shared(workspace):
+            value = None if blob is None else blob.engine_value()
+            if value is not None:
+                values[name] = value
+        if odd:
             self._run_apart(workspace)
             return
         try:
@@ -81,9 +91,9 @@ class LoweredPart:
             raise RunError(in_original_words(str(error))) from error
         except NetgradError as error:
             raise RunError(str(error)) from error
-        for name, value in results.items():
-            is_words = value.element_type() == DataType.STRING  # a workspace holds texts as arrays of bytes
-            workspace.create_blob(name).value = fed(value.numpy()) if is_words else value
+        for name, result in results.items():
+            # a workspace holds texts as arrays of bytes
+            workspace.create_blob(name).value = result if isinstance(result, OrtValue) else fed(result)
         for name in self._scopes:
             workspace.create_blob(name).value = WorkspaceStack()
 
@@ -91,9 +101,11 @@ class LoweredPart:
         """Whether what one operator writes may be seen under the name of a blob that another one reads."""
         if len(self.definitions) == 1:
             return False
-        written = {name for definition in self.definitions for name in definition.output}
-        found = (workspace.find(name) for name in written)
-        return any(blob is not None and blob.memory is not None for blob in found)
+        for name in self._writes:
+            blob = workspace.find(name)
+            if blob is not None and blob.memory is not None:
+                return True
+        return False
 
     def _reader(self, blob: str) -> OperatorDef:
         return next(definition for definition in self.definitions if blob in definition.input)

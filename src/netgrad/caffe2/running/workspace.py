@@ -109,7 +109,7 @@ class Workspace:
         """
         blob = self.needed(str(name))
         value = blob.fetch()
-        return blob.description(str(name)) if not blob.is_tensor() and blob.value is not value else value
+        return blob.description(str(name)) if not blob.is_tensor() and blob.content is not value else value
 
     def remove_blob(self, name: Any) -> bool:
         """Forget a blob of its own; whether there was one."""
