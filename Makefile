@@ -55,10 +55,10 @@ parity-random: $(VENV)/dev
 	$(BIN)/python -m tests.parity.random_graphs --graphs 2000 --seed 0 --record benchmarks/results/random_graphs_pytorch.json
 
 # Caffe2's own test files, fetched into .cache/, with netgrad in Caffe2's place.
-# From NumPy 2.4 on some of them fail in what they compare with.
+# They compare with things that NumPy 2.4 and SciPy 1.14 have dropped, and some import PyTorch.
 original:
 	$(PYTHON) -m venv $(VENV)-original
-	$(VENV)-original/bin/python -m pip --quiet install -e '.[dev]' 'numpy<2.4' pytest-timeout
+	$(VENV)-original/bin/python -m pip --quiet install -e '.[dev]' 'numpy<2.3' 'scipy<1.14' 'torch==2.13.0' pytest-timeout
 	$(VENV)-original/bin/python -m tests.original
 
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.

@@ -19,10 +19,12 @@ EXAMPLES = "ORIGINAL_EXAMPLES"
 def pytest_configure() -> None:
     """Make ``caffe2.python`` importable, and the helpers that stand among the original's tests."""
     netgrad.caffe2.install()
+    importlib.import_module("caffe2.python")
     for name in ("operator_test", "test"):
         module = ModuleType(f"caffe2.python.{name}")
         module.__path__ = [str(ROOT / name)]
         sys.modules[module.__name__] = module
+        setattr(sys.modules["caffe2.python"], name, module)
     importlib.import_module("caffe2.python.hypothesis_test_util")  # which sets a profile
     # A test that fails is not made smaller, which takes minutes.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
