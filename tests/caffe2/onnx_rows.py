@@ -166,6 +166,8 @@ ROWS = [
     "float[2,6] x => s = [1,5]; z, y = Split<axis = 1>(x, s)",
     "float[5,6] x => s = [1,-4]; e = [9,-1]; y = Slice(x, s, e)",
     "float[N,M] x => s = [-3,0]; e = [MAX,-2]; y = Slice(x, s, e)",
+    "float[5,6] x, int64[2] s, int32[2] e => k = Cast<to = 7>(e); y = Slice(x, s, k)",
+    "float[5,6,2] x, int64[2] s, int64[2] e => a = [-2,0]; y = Slice(x, s, e, a)",
     "float[5,6] x => s = [4,-1]; e = [0,-MAX]; a = [0,1]; t = [-2,-1]; y = Slice(x, s, e, a, t)",
     f"{I3} => p = [0,0,1,2,0,0,3,0]; v = 0.5; y = Pad(x, p, v)",
     f'{I3} => p = [0,0,1,2,0,0,3,0]; y = Pad<mode = "reflect">(x, p)',

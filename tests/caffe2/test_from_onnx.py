@@ -113,12 +113,10 @@ FORMS_NOT_BACK = (
     "RoIAlignRotated(x,r)->(y) {pooled",
     "ResizeNearest(x,s)",
     "ResizeNearest3D(",
-    "Slice(x,s,e)",
     "SplitByLengths(",
     "Tile(x,n",
     "TopK(x,k)",
     "UpsampleBilinear(x,s)",
-    "rnn_internal_apply_link(",
 )
 
 
@@ -238,6 +236,7 @@ def test_shapes_may_be_given() -> None:
         ("float[2,3] x => y = RandomNormalLike<seed = 1.0>(x)", "other numbers"),
         ("float[2,3] x => y = RandomNormalLike<dtype = 11>(x)", "draws float32"),
         ("float[2,3] x => y = Cast<to = 16>(x)", "no tensors of bfloat16"),
+        ("float[5] x, int64[1] s, int64[1] e => t = [2]; y = Slice(x, s, e, , t)", "steps of 1"),
     ],
 )
 def test_what_caffe2_has_no_words_for_is_refused(row: str, said: str) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.base import Device
 
 from netgrad import caffe2
-from netgrad.caffe2 import workspace
+from netgrad.caffe2 import caffe2_pb2, workspace
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.python import _import_c_extension as native
 from netgrad.caffe2.python import core
@@ -67,6 +68,24 @@ def test_a_prepared_model_runs_again_and_leaves_the_current_workspace_alone(mode
         backend.prepare(model).run({})
 
 
+def test_another_shape_than_the_model_says_is_taken() -> None:
+    """What is an argument in the net, such as padding, is counted anew."""
+    pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], auto_pad="SAME_LOWER")
+    graph = helper.make_graph(
+        [pool],
+        "pool",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 2])],
+    )
+    rep = backend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=4))
+    np.testing.assert_array_equal(
+        rep.workspace.FetchBlob("x"), np.ones((1, 1, 4))
+    )  # as the original feeds it
+    for size, expected in ((4, [1, 3]), (5, [0, 2, 4]), (4, [1, 3])):
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, size)
+        np.testing.assert_array_equal(rep.run(x).y.reshape(-1), expected)
+
+
 def test_the_device_is_the_processor(model: onnx.ModelProto) -> None:
     assert backend.supports_device("CPU")
     assert not backend.supports_device("CUDA:1")
@@ -74,6 +93,8 @@ def test_the_device_is_the_processor(model: onnx.ModelProto) -> None:
     assert not backend.is_compatible(model, "CUDA")
     with pytest.raises(InvalidArgumentError, match="CPU"):
         backend.prepare(model, "CUDA")
+    option = backend.get_device_option(Device("CUDA:2"))
+    assert (option.device_type, option.device_id) == (caffe2_pb2.CUDA, 2)
 
 
 def test_what_caffe2_cannot_express_is_not_compatible(model: onnx.ModelProto) -> None:
@@ -114,9 +135,10 @@ def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
     np.testing.assert_allclose(backend.run_model(again, X)[0], _formula(X))
     graph = frontend.caffe2_net_to_onnx_graph(predict_net, init_net, info)
     assert [value.name for value in graph.output] == ["0"]
+    assert [value.name for value in graph.input] == ["x", "w", "b"]  # the parameters among them
     tensors = frontend.caffe2_init_net_to_initializer(init_net)
     np.testing.assert_array_equal({t.name: numpy_helper.to_array(t) for t in tensors}["w"], W)
-    with pytest.raises(RuntimeError, match="says nothing of the inputs x"):
+    with pytest.raises(RuntimeError, match="no value info of the inputs x"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net)
     with pytest.raises(ValueError, match="pairs of type and shape"):
         frontend.caffe2_net_to_onnx_model(predict_net, init_net, [1])  # type: ignore[arg-type]
@@ -131,9 +153,16 @@ def test_running_operators_and_nets_apart(tmp_path: Path) -> None:
     net = NetDef(name="n", op=[op], external_input=["x", "w", "b"], external_output=["y"])
     init = caffe2.init_net_of({"w": W, "b": B})
     np.testing.assert_allclose(tools.c2_native_run_net(init, net, [X])[1].y, X @ W.T + B)
+    np.testing.assert_allclose(tools.c2_native_run_net(None, net, [X, W, B])[1].y, X @ W.T + B)
+    assert tools.c2_native_run_net(init, net, [X, 2 * W, B])[1].y[0, 0] == (2 * X @ W.T + B)[0, 0]
+    with pytest.raises(InvalidArgumentError, match=r"4 arrays for 3 inputs of the net 'n' \(why\)"):
+        tools.c2_native_run_net(init, net, [X, W, B, B], "why")
+    ready = caffe2.init_net_of({"x": X, "w": W, "b": B})
+    assert tools.benchmark_caffe2_model(ready, net, 1, 2, False) > 0
+    assert tools.benchmark_pytorch_model(lambda x, w: x @ w.T, [X, W], main_iters=2) > 0
     tools.save_caffe2_net(net, str(tmp_path / "net.pb"), output_txt=True)
     assert tools.load_caffe2_net(str(tmp_path / "net.pb")) == net
-    assert tools.load_caffe2_net(str(tmp_path / "net.pb.pbtxt")) == net
+    assert tools.load_caffe2_net(str(tmp_path / "net.pbtxt")) == net
     assert tools.dummy_name() != tools.dummy_name()
 
 
@@ -181,7 +210,7 @@ def test_names_for_each_value_of_a_net() -> None:
     assert renamed.external_input == net.Proto().external_input
     again = NetDef()
     again.CopyFrom(renamed)
-    frontend.Caffe2Frontend._ssa_rewrite(again, None, {})
+    frontend.ssa_rewrite(again, None, {})
     assert again == renamed
 
 

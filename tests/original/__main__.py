@@ -7,7 +7,7 @@ import fnmatch
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,14 +38,15 @@ def main() -> int:
     except FetchError as error:
         print(error, file=sys.stderr)
         return 2
+    passing: dict[str, list[str]] = json.loads(PASSING.read_text()) if PASSING.is_file() else {}
     patterns = arguments.files or ["*"]
     names = [name for name in listed() if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
     with ThreadPoolExecutor(arguments.workers) as executor:
-        outcomes = executor.map(lambda name: run(name, arguments.record), names)
+        outcomes = executor.map(lambda name: run(name, arguments.record, passing.get(name, [])), names)
         if arguments.record:
             _record(outcomes)
             return 0
-        return _judge(outcomes, write=not arguments.files)
+        return _judge(outcomes, passing, write=not arguments.files)
 
 
 def _record(outcomes: Iterator[Outcome]) -> None:
@@ -55,8 +56,7 @@ def _record(outcomes: Iterator[Outcome]) -> None:
     print(f"{sum(map(len, passing.values()))} tests of {len(passing)} files pass with the original")
 
 
-def _judge(outcomes: Iterator[Outcome], write: bool) -> int:
-    passing: dict[str, list[str]] = json.loads(PASSING.read_text())
+def _judge(outcomes: Iterator[Outcome], passing: Mapping[str, Sequence[str]], write: bool) -> int:
     found, faults = [], 0
     for outcome in outcomes:
         found.append(outcome)

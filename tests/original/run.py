@@ -8,10 +8,12 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.original.files import ROOT
+from tests.original.plugin import TESTS
 
 _HERE = Path(__file__).parents[2]
 _ONE_TEST = 120
@@ -37,12 +39,13 @@ class Outcome:
     fault: str = ""
 
 
-def run(name: str, interpreter: str | None = None) -> Outcome:
+def run(name: str, interpreter: str | None = None, tests: Sequence[str] = ()) -> Outcome:
     """Run a test file with netgrad in the original's place.
 
     Args:
         name: The file, below the folder of the original's Python modules.
         interpreter: A Python that has the original itself, which is to run instead.
+        tests: The tests to run, as ``class::test``; without any, all.
     """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copy(ROOT / name, folder))
@@ -53,6 +56,10 @@ def run(name: str, interpreter: str | None = None) -> Outcome:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         if interpreter is None:
             command += ["-p", "tests.original.plugin"]
+            if tests:
+                wanted = Path(folder) / "tests.txt"
+                wanted.write_text("\n".join(tests))
+                environment[TESTS] = str(wanted)
             environment["PYTHONPATH"] = f"{_HERE / 'src'}{os.pathsep}{_HERE}"
         try:
             done = subprocess.run(

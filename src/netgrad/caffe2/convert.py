@@ -66,6 +66,7 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     """The model with the blobs' own names outside."""
     proto = onnx.ModelProto()
     proto.CopyFrom(net.model)
+    _drop_copies(proto.graph)
     names = {f"in:{k}": blob for k, blob in enumerate(net.inputs)}
     taken = set(net.inputs)
     for k, blob in enumerate(net.outputs):
@@ -83,6 +84,22 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     )
     proto.graph.name = model.predict_net.name or "net"
     return proto
+
+
+def _drop_copies(graph: onnx.GraphProto) -> None:
+    """Let the nodes that compute the outputs write them, where a copy does that."""
+    outputs = {info.name for info in graph.output}
+    written = {name for node in graph.node for name in node.output}
+    names: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Identity" and node.output[0] in outputs and node.input[0] in written - set(names):
+            names[node.input[0]] = node.output[0]
+        else:
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
+    _rename(graph, names)
 
 
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:

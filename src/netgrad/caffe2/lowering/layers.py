@@ -36,7 +36,8 @@ def _fc(c: Context, b: Builder, x: Value, w: Value, bias: Value | None, *, trans
         return b.unsqueeze(product, ones)
     if axis == 1:
         return product
-    front = b.op("Slice", b.shape_of(x), b.ints([0]), b.ints([axis]))
+    # Asked for when the net runs, so that a model that is stored takes other sizes in front as well.
+    front = b.op("Slice", b.op("Shape", x), b.ints([0]), b.ints([axis]))
     columns = b.op("Slice", b.shape_of(product), b.ints([1]), b.ints([2]))
     return b.assume_shape(
         b.op("Reshape", product, b.concat([front, columns], 0)),

@@ -260,7 +260,10 @@ def _computed_bound(c: Context, x: Value, bound: Value) -> Value:
     if c.static(bound, 0) != c.rank(x):
         raise c.refused(f"there are {c.static(bound, 0)} computed bounds for {c.rank(x)} axes")
     whole = c.b.cast(bound, ir.DataType.INT64)
-    return c.b.where(whole < 0, whole + c.b.shape_of(x) + 1, whole)
+    counted = c.b.op(
+        "Max", whole + c.b.shape_of(x) + 1, c.b.ints([0])
+    )  # what lies in front is cut, not counted
+    return c.b.where(whole < 0, counted, whole)
 
 
 @lowers("SliceGradient")

@@ -10,27 +10,33 @@ from netgrad.caffe2.onnx_import.registry import writes
 
 @writes("Gemm")
 def _gemm(n: Node) -> None:
-    """FC where it is one; else a product, scaled, and a sum."""
+    """FC where it is one, else a product and a sum; what is scaled are the operands."""
     alpha, beta = n.attribute("alpha", 1.0), n.attribute("beta", 1.0)
     left, right = n.attribute("transA", 0), n.attribute("transB", 0)
-    bias = n.info(2).shape
-    if n.has(2) and not left and alpha == beta == 1.0 and bias is not None and len(bias) == 1:
-        columns = (n.info(1).shape or (None, None))[0 if right else 1]
-        if bias[0] == columns and columns is not None:
-            n.write("FC" if right else "FCTransposed", n.inputs)
-            return
-    arguments = {"trans_a": left or None, "trans_b": right or None}
-    if alpha == 1.0 and not (n.has(2) and beta):
-        n.write("MatMul", n.inputs[:2], **arguments)
-        return
-    product = n.step("MatMul", n.inputs[:2], **arguments)
-    if not (n.has(2) and beta):
-        n.write("Scale", [product], scale=alpha)
-        return
+    x, weights = n.inputs[:2]
+    added = n.inputs[2] if n.has(2) and beta else ""
     if alpha != 1.0:
-        product = n.step("Scale", [product], scale=alpha)
-    added = n.inputs[2] if beta == 1.0 else n.step("Scale", [n.inputs[2]], scale=beta)
-    n.write("Add", [product, added])
+        x = n.step("Scale", [x], scale=alpha)
+    if added and beta != 1.0:
+        added = n.step("Scale", [added], scale=beta)
+    if added and not left and _is_bias(n, 0 if right else 1):
+        n.write("FC" if right else "FCTransposed", [x, weights, added])
+        return
+    arguments = {"trans_a": left or None, "trans_b": right or None}
+    if added:
+        n.write("Add", [n.step("MatMul", [x, weights], **arguments), added])
+    else:
+        n.write("MatMul", [x, weights], **arguments)
+
+
+def _is_bias(n: Node, axis: int) -> bool:
+    """Whether what a product adds is a vector with an element per column, of which ``axis`` tells."""
+    bias = n.info(2).shape
+    if bias is None or len(bias) != 1:
+        return False
+    if isinstance(bias[0], int) and bias[0] != 1:
+        return True  # it is broadcast in one direction only, so there are as many columns
+    return bias[0] is not None and bias[0] == (n.info(1).shape or (None, None))[axis]
 
 
 @writes("MatMul")

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.onnx_import.node import NUMBERS, Node, Target
+from netgrad.caffe2.onnx_import.own import DOMAIN, take_over, write_own
 from netgrad.caffe2.onnx_import.registry import WRITERS
 from netgrad.caffe2.saved_model import SavedModel, init_net_of
 from netgrad.core import InvalidArgumentError, InvalidModelError, Operator, UnsupportedOperatorError
@@ -41,12 +42,31 @@ def from_onnx(source: ModelSource, *, shapes: Mapping[str, Sequence[Dim]] | None
     """
     model = load(source)
     _set_shapes(model, shapes or {})
-    model = prepare(model).model
+    target, graph = write_graph(model)
+    net = target.net
+    net.external_input.extend(value.name or "" for value in graph.inputs)
+    net.external_input.extend(target.parameters)
+    net.external_output.extend(value.name or "" for value in graph.outputs)
+    return SavedModel(net, init_net_of(target.parameters, f"{net.name}_init"))
+
+
+def write_graph(model: ir.Model, *, untyped: bool = False) -> tuple[Target, ir.Graph]:
+    """Write the operators of a model, which may be changed.
+
+    Args:
+        model: The model.
+        untyped: Whether its inputs may be without a type.
+
+    Returns:
+        The net without its external inputs and outputs, with the parameters, and the prepared graph.
+    """
+    model = prepare(model, opaque=take_over(model)).model
     opset = model.opset_imports[""]
     outputs = [value.name or "" for value in model.graph.outputs]
     expand(model, lambda node: _is_expanded(node, opset), keep=outputs)
     graph = model.graph
-    _check_inputs(graph)
+    if not untyped:
+        _check_inputs(graph)
     types = value_types(graph)
     net = NetDef(name=graph.name or "net")
     target = Target(net, types, all_names(graph))
@@ -56,14 +76,13 @@ def from_onnx(source: ModelSource, *, shapes: Mapping[str, Sequence[Dim]] | None
     _write_all(operators, opset, target, unread)
     _write_constant_outputs(graph, target)
     _add_parameters(graph, target)
-    net.external_input.extend(value.name or "" for value in graph.inputs)
-    net.external_input.extend(target.parameters)
-    net.external_output.extend(outputs)
-    return SavedModel(net, init_net_of(target.parameters, f"{net.name}_init"))
+    return target, graph
 
 
 def _is_expanded(node: ir.Node, opset: int) -> bool:
     """Whether an operator is written as the standard defines it."""
+    if node.domain == DOMAIN:
+        return False
     if node.domain not in ("", "ai.onnx"):
         return True
     if node.op_type == "GroupNormalization" and opset < _GROUP_NORM:
@@ -102,7 +121,7 @@ def _check_inputs(graph: ir.Graph) -> None:
 def _write_all(operators: Sequence[Operator], opset: int, target: Target, unread: frozenset[str]) -> None:
     refused: list[UnsupportedOperatorError] = []
     for index, op in enumerate(operators):
-        writer = WRITERS.get(op.type) if not op.domain else None
+        writer = write_own if op.domain == DOMAIN else WRITERS.get(op.type) if not op.domain else None
         node = Node(op, opset, target, unread)
         try:
             if writer is None:

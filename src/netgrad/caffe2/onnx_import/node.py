@@ -145,6 +145,10 @@ class Node:
         rank = self.rank() if size is None else size
         return sorted(axis % rank for axis in self.numbers(at))
 
+    def axes_in_order(self, at: int) -> list[int]:
+        """The axes that an input names, counted from the front, as they stand."""
+        return [axis % self.rank() for axis in self.numbers(at)]
+
     # ---- writing -------------------------------------------------------------------------------------
 
     def write(

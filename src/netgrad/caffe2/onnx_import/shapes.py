@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.onnx_import.node import Node
 from netgrad.caffe2.onnx_import.registry import writes
 
+_INT64 = TensorProto.INT64
 _END = 2**31 - 1  # a bound from here on means the end, whatever the size
 
 
@@ -114,6 +116,9 @@ def _split(n: Node) -> None:
 @writes("Slice")
 def _slice(n: Node) -> None:
     """One operator for each axis: Caffe2 cuts along one; steps other than 1 are lookups."""
+    if n.info(1).constant is None or n.info(2).constant is None:
+        _computed_slice(n)
+        return
     starts, ends = n.numbers(1), n.numbers(2)
     axes = n.numbers(3) if n.has(3) else list(range(len(starts)))
     steps = n.numbers(4) if n.has(4) else [1] * len(starts)
@@ -137,6 +142,33 @@ def _slice(n: Node) -> None:
         x = output
     if not starts:
         n.write("Copy")
+
+
+def _computed_slice(n: Node) -> None:
+    """One operator with a bound per axis: those that are given among those that take all."""
+    if n.has(4) and any(step != 1 for step in n.numbers(4)):
+        raise n.refused("bounds that are computed have steps of 1 in Caffe2")
+    if n.has(3):
+        axes = n.inputs[3]
+        if n.info(3).constant is None:
+            axes = _from_the_front(n, n.step("Cast", [axes], to=_INT64), n.rank(), "Add")
+        else:
+            axes = n.parameter(np.asarray(n.axes_in_order(3), np.int64), "axes")
+    else:  # the first ones, as many as there are bounds
+        axes = n.step("Range", [n.step("Size", [n.inputs[1]])])
+    bounds = []
+    for at, default in ((1, 0), (2, -1)):
+        given = _from_the_front(n, n.step("Cast", [n.inputs[at]], to=_INT64), 1, "Sub")
+        bound = n.step("ConstantFill", [], shape=[n.rank()], value=default, dtype=_INT64)
+        bounds.append(n.write("ScatterAssign", [bound, axes, given], [bound]))
+    n.write("Slice", [n.inputs[0], *bounds])
+
+
+def _from_the_front(n: Node, numbers: str, amount: int, type_: str) -> str:
+    """The numbers, those below 0 with an amount added or taken away: Caffe2's bounds count from dim + 1."""
+    zero, other = (n.parameter(np.asarray([x], np.int64), "number") for x in (0, amount))
+    changed = n.step(type_, [numbers, other], broadcast=1)
+    return n.step("Conditional", [n.step("LT", [numbers, zero], broadcast=1), changed, numbers])
 
 
 def _python_slice(start: int, end: int, step: int) -> slice:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from netgrad.caffe2.lowering.registry import LOWERINGS
 from netgrad.caffe2.makers.types import registered_types
 from netgrad.caffe2.onnx_import.names import DummyName
+from netgrad.caffe2.onnx_import.one_node import NodeConverter
 from netgrad.caffe2.running.blob import Blob, Tensor
 from netgrad.caffe2.running.databases import (
     Database,
@@ -54,6 +56,7 @@ class C:
     Tensor = Tensor
     Mode = OpenMode
     DummyName = DummyName
+    Caffe2Backend = NodeConverter
     use_mkldnn = False
     has_mkldnn = False
     is_asan: bool
@@ -65,6 +68,11 @@ class C:
     def builtin_cpu_supports_avx2() -> bool:
         """Whether operators choose those instructions of the processor: ONNX Runtime chooses by itself."""
         return False
+
+    @staticmethod
+    def support_onnx_export(op_type: str) -> bool:
+        """Whether operators of a type can be written in ONNX's operators, in some form."""
+        return op_type in LOWERINGS
 
     @staticmethod
     def create_db(db_type: str, name: str, mode: OpenMode) -> Database:

@@ -11,19 +11,51 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, Device, DeviceType
 
-from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2 import caffe2_pb2
+from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.onnx_import.model import from_onnx
+from netgrad.caffe2.onnx_import.names import DummyName
+from netgrad.caffe2.onnx_import.one_node import KNOWN_OPSET, fill_of
+from netgrad.caffe2.python import core
 from netgrad.caffe2.python.onnx.backend_rep import Caffe2Rep
-from netgrad.caffe2.python.onnx.workspace import Workspace
+from netgrad.caffe2.python.onnx.nodes import Caffe2Ops as Caffe2Ops
+from netgrad.caffe2.python.onnx.nodes import OnnxAttributes as OnnxAttributes
+from netgrad.caffe2.python.onnx.nodes import OnnxNode as OnnxNode
+from netgrad.caffe2.python.onnx.nodes import convertAttributeProto as convertAttributeProto
+from netgrad.caffe2.python.onnx.nodes import force_unicode as force_unicode
 from netgrad.core import InvalidArgumentError, NetgradError, UnsupportedOperatorError
-from netgrad.onnx.prepare import LOWEST_OPSET
 
 _MODEL_RECORD = "__MODEL_PROTO"  # the model in an archive, beside one record for each tensor
 _ELSEWHERE = b"__EXTERNAL"  # the content of a tensor whose values are in such a record
 
 
+def get_device_option(device: Device) -> DeviceOption:
+    """A device of ONNX as Caffe2 has it.
+
+    Raises:
+        InvalidArgumentError: Caffe2 has no such device.
+    """
+    types = {DeviceType.CPU: caffe2_pb2.CPU, DeviceType.CUDA: caffe2_pb2.CUDA}
+    if device.type not in types:
+        raise InvalidArgumentError(f"Caffe2 has no devices of the type {device.type}")
+    return core.DeviceOption(types[device.type], device.device_id)
+
+
 class Caffe2Backend(Backend):
     """ONNX models and nodes on Caffe2's operators, which run on the processor."""
+
+    _known_opset_version = KNOWN_OPSET
+    _names = DummyName()
+
+    @classmethod
+    def dummy_name(cls) -> str:
+        """A name that it has not given before."""
+        return cls._names.new_dummy_name()
+
+    @classmethod
+    def _create_tensor_filling_op(cls, onnx_tensor: onnx.TensorProto, name: str | None = None) -> OperatorDef:
+        """The operator that writes a tensor; see `netgrad.caffe2.onnx_import.one_node.fill_of`."""
+        return fill_of(onnx_tensor, name or "")
 
     @classmethod
     def prepare(
@@ -47,14 +79,8 @@ class Caffe2Backend(Backend):
         """
         if not cls.supports_device(device):
             raise InvalidArgumentError(f"models run on the device CPU, not on '{device}'")
-        converted = from_onnx(_with_values(model, raw_values_dict or {}))
-        # the net of a model without a name still has to be found in the workspace
-        converted.predict_net.name = converted.predict_net.name or "predict"
-        workspace = Workspace()
-        workspace.RunNetOnce(converted.init_net)
-        known = {blob for op in converted.init_net.op for blob in op.output}
-        inputs = [blob for blob in converted.predict_net.external_input if blob not in known]
-        return Caffe2Rep(converted.init_net, converted.predict_net, workspace, inputs)
+        complete = _with_values(model, raw_values_dict or {})
+        return Caffe2Rep.of_model(complete)
 
     @classmethod
     def prepare_zip_archive(cls, file: Any, device: str = "CPU", **kwargs: Any) -> Caffe2Rep:
@@ -80,7 +106,7 @@ class Caffe2Backend(Backend):
             inputs: An array by the name of each input, or a list of arrays in their order.
             device: Only ``CPU``.
             outputs_info: Element types and shapes of the outputs; they are found without.
-            **kwargs: ``opset_version``: the version of the operator set that the node is of, by default 18.
+            **kwargs: ``opset_version``: the version of the operator set that the node is of, by default 9.
 
         Returns:
             A named tuple of the outputs.
@@ -88,7 +114,7 @@ class Caffe2Backend(Backend):
         names = [name for name in dict.fromkeys(node.input) if name]
         arrays = inputs if isinstance(inputs, dict) else dict(zip(names, inputs, strict=True))
         given = {name: np.asarray(array) for name, array in arrays.items()}
-        opset = int(kwargs.get("opset_version", LOWEST_OPSET))
+        opset = int(kwargs.get("opset_version", KNOWN_OPSET))
         try:
             rep = cls.prepare(_model_of(node, given, (), opset), device)
         except UnsupportedOperatorError:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper
 from onnx.backend.base import BackendRep, namedtupledict
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
+from netgrad.caffe2.onnx_import.model import from_onnx
 from netgrad.caffe2.python.onnx.workspace import Workspace
+from netgrad.caffe2.saved_model import SavedModel
+
+_Shape = tuple[int, ...]
 
 
 class Caffe2Rep(BackendRep):
@@ -30,6 +36,25 @@ class Caffe2Rep(BackendRep):
         self.workspace = workspace
         self.uninitialized = list(uninitialized)
         self._created = False
+        self._initialized = False
+        self._model: onnx.ModelProto | None = None
+        self._shapes: dict[str, _Shape] = {}
+
+    @classmethod
+    def of_model(cls, model: onnx.ModelProto) -> Caffe2Rep:
+        """The nets of a model; they are written again when an input comes in another shape than it says."""
+        converted = _converted(model)
+        known = {blob for op in converted.init_net.op for blob in op.output}
+        inputs = [blob for blob in converted.predict_net.external_input if blob not in known]
+        rep = cls(converted.init_net, converted.predict_net, Workspace(), inputs)
+        rep._model = model
+        rep._shapes = {info.name: shape for info in model.graph.input if (shape := _fixed(info)) is not None}
+        rep._initialize()
+        for info in model.graph.input:  # so that all that the net reads can be fetched, and exported, at once
+            if info.name in rep._shapes and info.name in inputs:
+                dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+                rep.workspace.FeedBlob(info.name, np.ones(rep._shapes[info.name], dtype))
+        return rep
 
     def run(self, inputs: Any, **kwargs: Any) -> Any:
         """Run the model once.
@@ -45,15 +70,44 @@ class Caffe2Rep(BackendRep):
         Raises:
             RuntimeError: An input is missing, or there are more than the model has.
         """
-        for name, array in self._named(inputs).items():
+        named = self._named(inputs)
+        self._fit({name: np.shape(array) for name, array in named.items()})
+        self._initialize()
+        for name, array in named.items():
             self.workspace.FeedBlob(name, array)
         if not self._created:
-            self.workspace.CreateNet(self.predict_net)
+            self.workspace.CreateNet(self.predict_net, overwrite=True)
             self._created = True
         self.workspace.RunNet(self.predict_net.name)
         names = list(self.predict_net.external_output)
         outputs: Any = namedtupledict("Outputs", names)
         return outputs(*(self.workspace.FetchBlob(name) for name in names))
+
+    def _initialize(self) -> None:
+        if not self._initialized:
+            self.workspace.RunNetOnce(self.init_net)
+            self._initialized = True
+
+    def _fit(self, shapes: Mapping[str, _Shape]) -> None:
+        """Write the nets again, if they are made for other shapes: what depends on them is an argument."""
+        others = {name: shape for name, shape in shapes.items() if self._shapes.get(name, shape) != shape}
+        if self._model is None or not others:
+            return
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        self._shapes.update(others)
+        for info in model.graph.input:
+            if info.name in self._shapes:
+                dims = info.type.tensor_type.shape.dim
+                del dims[:]
+                for dim in self._shapes[info.name]:
+                    dims.add().dim_value = dim
+        del model.graph.value_info[:]  # which was true of the shapes before
+        for info in model.graph.output:
+            info.type.tensor_type.ClearField("shape")
+        converted = _converted(model)
+        self.init_net, self.predict_net = converted.init_net, converted.predict_net
+        self._created = self._initialized = False
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, dict):
@@ -68,3 +122,18 @@ class Caffe2Rep(BackendRep):
                 f"({', '.join(self.uninitialized)}), but got {len(listed)}."
             )
         return dict(zip(self.uninitialized, listed, strict=True))
+
+
+def _converted(model: onnx.ModelProto) -> SavedModel:
+    converted = from_onnx(model)
+    # the net of a model without a name still has to be found in the workspace
+    converted.predict_net.name = converted.predict_net.name or "predict"
+    return converted
+
+
+def _fixed(info: onnx.ValueInfoProto) -> _Shape | None:
+    """The shape of an input, if it says all dims."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    return tuple(dim.dim_value for dim in tensor.shape.dim)
