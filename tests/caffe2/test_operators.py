@@ -17,6 +17,7 @@ from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
 from tests.caffe2.compressed_cases import COMPRESSED
+from tests.caffe2.form_cases import FORMS
 from tests.caffe2.later_cases import LATER
 from tests.caffe2.layer_cases import LAYERS
 from tests.caffe2.operator_cases import CASES as PLAIN_CASES
@@ -41,6 +42,7 @@ CASES = [
     *COMPRESSED,
     *LATER,
     *REGIONS,
+    *FORMS,
 ]
 
 _LINE = re.compile(r"(\w+)\((.*?)\)->\((.*?)\)(?:\s*\{(.*)\})?$")
@@ -266,6 +268,22 @@ def test_operands_of_a_type_that_an_operator_does_not_take_are_an_error_by_name(
     ones = np.ones(2, np.float32)
     with pytest.raises(UnsupportedOperatorError, match=r"BitwiseAnd\(a, b\).*tensor\(float\)"):
         caffe2.run(net("BitwiseAnd(a,b)->(y)"), {"a": ones, "b": ones})
+
+
+@pytest.mark.parametrize("operator", ["Sum(x,w)->(y)", "Max(x,w)->(y)", "DotProduct(x,w)->(y)"])
+def test_operands_of_one_shape_are_not_broadcast(operator: str) -> None:
+    """A column beside a vector would give a matrix."""
+    blobs = {"x": np.ones((3, 1), np.float32), "w": np.ones(3, np.float32)}
+    with pytest.raises(UnsupportedOperatorError, match=r"one shape, and they have \[2, 1\] dims"):
+        caffe2.run(net(operator), blobs)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_the_old_shape_is_of_the_type_of_the_new_one(dtype: Any) -> None:
+    blobs = {"x": np.ones((2, 3), np.float32), "s": np.array([3, 2], dtype)}
+    old = caffe2.run(net("Reshape(x,s)->(y,old)"), blobs)["old"]
+    assert old.dtype == dtype
+    assert old.tolist() == [2, 3]
 
 
 def test_a_diagonal_needs_dims_of_one_size() -> None:

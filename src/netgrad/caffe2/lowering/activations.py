@@ -180,7 +180,7 @@ _INPUT_FIRST = (
     "Swish",
     "Tan",
 )
-_GRADIENT_FIRST = ("Cosh", "Cube", "Gelu", "Sinh")
+_GRADIENT_FIRST = ("Cosh", "Gelu", "Sinh")
 
 
 @lowers(*(f"{type_}Gradient" for type_ in (*_INPUT_FIRST, *_GRADIENT_FIRST)))
@@ -261,6 +261,11 @@ def _clip_gradient(c: Context, y: Value, dy: Value) -> Value:
 def _hard_sigmoid_gradient(c: Context, y: Value, dy: Value) -> Value:
     inside = c.b.op("And", y > 0.0, y < 1.0)
     return c.b.where(inside, dy * c.argument("alpha", 0.2), 0.0)
+
+
+@lowers("CubeGradient")
+def _cube_gradient(c: Context, dy: Value, x: Value) -> Value:
+    return dy * x * x * 3.0
 
 
 @lowers("ReciprocalGradient")

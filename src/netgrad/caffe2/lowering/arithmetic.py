@@ -29,6 +29,8 @@ _OPERATORS = {
     "Xor": "Xor",
 }
 
+_ORDERS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+
 
 def _axis(c: Context, a: Value, b: Value) -> int:
     """Where the dims of ``b`` lie among those of ``a``, with the old broadcasting."""
@@ -55,7 +57,12 @@ def aligned(c: Context, builder: Builder, a: Value, b: Value) -> Value:
 
 @lowers(*_OPERATORS)
 def _elementwise(c: Context, a: Value, b: Value) -> Value:
-    result = c.b.op(_OPERATORS[c.definition.type], a, aligned(c, c.b, a, b))
+    type_ = _OPERATORS[c.definition.type]
+    if a.dtype is ir.DataType.BOOL and type_.startswith("Bitwise"):
+        type_ = type_.removeprefix("Bitwise")
+    elif a.dtype is ir.DataType.BOOL and type_ in _ORDERS:
+        a, b = (c.b.cast(x, ir.DataType.INT32) for x in (a, b))
+    result = c.b.op(type_, a, aligned(c, c.b, a, b))
     return c.b.op("Not", result) if c.definition.type == "NE" else result
 
 
@@ -108,8 +115,12 @@ def _variadic(c: Context, *terms: Value) -> Value:
             raise c.refused(f"'{name}' has another shape than '{first}'")
     if len(terms) == 1:
         return c.b.op("Identity", terms[0])
-    if terms[0].is_floating or not c.definition.type.startswith("Sum"):
-        return c.b.op(c.definition.type, *terms)
+    c.same_ranks(*terms)
+    type_ = "Sum" if c.definition.type == "SumInt" else c.definition.type
+    if type_ == "Mean" and terms[0].dtype is ir.DataType.DOUBLE:
+        return c.b.op("Sum", *terms) * (1.0 / len(terms))  # ONNX Runtime has a kernel for float32
+    if terms[0].is_floating or type_ != "Sum":
+        return c.b.op(type_, *terms)
     total = terms[0]
     for term in terms[1:]:  # Sum takes no whole numbers
         total = total + term
@@ -202,7 +213,14 @@ def _per_channel(c: Context, b: Builder, x: Value, slope: Value) -> Value:
 def _where(c: Context, condition: Value, yes: Value, no: Value) -> Value:
     if c.argument("broadcast_on_rows", False) or c.argument("enable_broadcast", False):
         condition = c.b.unsqueeze(condition, range(1, c.rank(yes)))
-    return c.b.op("Where", condition, yes, no)
+    return chosen(c.b, condition, yes, no)
+
+
+def chosen(b: Builder, condition: Value, yes: Value, no: Value) -> Value:
+    """One of two where a condition holds. ONNX Runtime has no kernel for truth values."""
+    if yes.dtype is not ir.DataType.BOOL:
+        return b.op("Where", condition, yes, no)
+    return b.op("Or", b.op("And", condition, yes), b.op("And", b.op("Not", condition), no))
 
 
 @lowers("RowMul")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from netgrad.caffe2.lowering.arithmetic import chosen
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.segments import beside
@@ -71,7 +72,7 @@ def _unique(c: Context, x: Value) -> Sequence[Value]:
 @lowers("Conditional")
 def _conditional(c: Context, condition: Value, yes: Value, no: Value) -> Value:
     """A row of the second input where the condition holds, else one of the third."""
-    return c.b.op("Where", beside(c.b, condition, yes), yes, no)
+    return chosen(c.b, beside(c.b, condition, yes), yes, no)
 
 
 @lowers("BooleanUnmask")

@@ -107,6 +107,16 @@ class Context:
             raise StaticShapeNeededError
         return x.rank
 
+    def same_ranks(self, first: Value, *others: Value) -> None:
+        """See that operands that have one shape don't differ in rank, so that none is broadcast.
+
+        Raises:
+            UnsupportedOperatorError: They do.
+        """
+        ranks = [self.rank(x) for x in (first, *others)]
+        if len(set(ranks)) > 1:
+            raise self.refused(f"its inputs need one shape, and they have {ranks} dims")
+
     def axis(self, x: Value, axis: int) -> int:
         """An axis counted from the front."""
         return axis + self.rank(x) if axis < 0 else axis

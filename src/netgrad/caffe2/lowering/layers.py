@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
-from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc, window
+from netgrad.caffe2.lowering.windows import channels_back, channels_first, closed, is_nhwc, window
 from netgrad.onnx.builder import Builder, Value
 
 # ---- products ----------------------------------------------------------------------------------------
@@ -122,6 +122,7 @@ _ROWWISE = {
 
 @lowers(*_ROWWISE)
 def _rowwise(c: Context, x: Value, y: Value) -> Sequence[Value]:
+    c.same_ranks(x, y)
     return _ROWWISE[c.definition.type](c.b, [x, y])
 
 
@@ -158,7 +159,7 @@ def _conv(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Val
     image, kernel = channels_first(b, x, nhwc), channels_first(b, w, nhwc)
     at = window(c, image)
     if at.ceil:
-        raise c.refused("Caffe's old pooling pads are for pools")
+        at = closed(c, image, at)
     result = b.op(
         "Conv",
         image,

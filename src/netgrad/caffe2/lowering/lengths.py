@@ -64,7 +64,13 @@ def _lengths_to_ranges(c: Context, lengths: Value) -> Value:
 
 @lowers("SegmentIdsToRanges")
 def _ids_to_ranges(c: Context, ids: Value, like: Value | None = None) -> Value:
-    return _ranges(c.b, _lengths_of(c, ids, like))
+    """Segments behind the last one that has rows start at 0."""
+    b, sizes = c.b, _lengths_of(c, ids, like)
+    if like is None:
+        return _ranges(b, sizes)
+    last = b.reduce("ReduceMax", b.concat([whole(b, ids), b.ints([-1])], 0), [0], keepdims=True)
+    there = b.unsqueeze(b.op("LessOrEqual", count_up(b, length(b, sizes, 0)), last), [1])
+    return b.where(there, _ranges(b, sizes), 0)
 
 
 @lowers("LengthsToOffsets")
@@ -149,10 +155,12 @@ def _lengths_gather(c: Context, items: Value, lengths: Value, indices: Value) ->
 
 @lowers("SparseLengthsPositionalWeightedSum")
 def _positional(c: Context, data: Value, weights: Value, indices: Value, lengths: Value) -> Value:
-    """Sums of looked-up rows, the k-th row of each segment times the k-th weight."""
+    """Sums of looked-up rows, the k-th row of each segment times the k-th weight; of halves, floats."""
     b = c.b
     own = b.op("Gather", weights, within_segments(b, lengths)[1], axis=0)
     rows = b.op("Gather", data, indices, axis=0)
+    if rows.dtype is ir.DataType.FLOAT16:
+        rows = b.cast(rows, ir.DataType.FLOAT)
     return summed_runs(b, rows * beside(b, b.cast(own, rows.dtype or ir.DataType.FLOAT), rows), lengths)
 
 

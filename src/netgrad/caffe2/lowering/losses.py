@@ -200,8 +200,10 @@ def _accuracy(c: Context, predictions: Value, labels: Value) -> Value:
 
 
 def _make_two_class(b: Builder, given: list[Value]) -> list[Value]:
-    column = b.unsqueeze(given[0], [1])
-    return [b.concat([1.0 - column, column], 1)]
+    """Both probabilities beside each other, along a new last axis."""
+    assert given[0].rank is not None, "the rank of every blob is known"
+    column = b.unsqueeze(given[0], [given[0].rank])
+    return [b.concat([1.0 - column, column], given[0].rank)]
 
 
 @lowers("MakeTwoClass")
@@ -211,5 +213,6 @@ def _two_class(c: Context, x: Value) -> Sequence[Value]:
 
 @lowers("MakeTwoClassGradient")
 def _two_class_gradient(c: Context, dy: Value) -> Value:
-    first, second = (c.b.squeeze(c.b.slice(dy, 1, k, k + 1), [1]) for k in (0, 1))
+    axis = c.rank(dy) - 1
+    first, second = (c.b.squeeze(c.b.slice(dy, axis, k, k + 1), [axis]) for k in (0, 1))
     return second - first

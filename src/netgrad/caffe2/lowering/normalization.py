@@ -14,6 +14,7 @@ from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc
 from netgrad.core import Operator
 from netgrad.onnx.builder import Builder, Value
+from netgrad.onnx.rules.placing import joined, lengths, product
 
 
 @lowers("Dropout")
@@ -170,7 +171,8 @@ def _group_norm(c: Context, b: Builder, given: list[Value]) -> list[Value]:
     nhwc = is_nhwc(c)
     image = channels_first(b, x, nhwc)
     groups = c.argument("num_groups", c.argument("group", 32))
-    rows = b.reshape(image, [0, groups, -1])
+    each = product(b, image, 1, c.rank(x)) / b.ints([groups])
+    rows = b.op("Reshape", image, joined(b, [lengths(b, image, 0, 1), b.ints([groups]), each]), allowzero=1)
     mean, variance = moments(b, rows, [2])
     inverse = b.op("Reciprocal", b.op("Sqrt", variance + c.argument("epsilon", 1e-5)))
     weight, shift = (b.unsqueeze(vector, range(1, c.rank(x) - 1)) for vector in (gamma, beta))

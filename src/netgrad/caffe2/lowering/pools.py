@@ -12,7 +12,7 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc, window
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import joined, lengths
+from netgrad.onnx.rules.placing import joined, lengths, product
 
 
 def _pool(c: Context, b: Builder, x: Value, type_: str) -> Value:
@@ -100,7 +100,16 @@ def _planes(b: Builder, image: Value) -> Value:
     return b.op(
         "Reshape",
         image,
-        joined(b, [lengths(b, image, 0, 1), b.ints([1]), lengths(b, image, 1, 2), b.ints([-1])]),
+        joined(
+            b,
+            [
+                lengths(b, image, 0, 1),
+                b.ints([1]),
+                lengths(b, image, 1, 2),
+                product(b, image, 2, image.rank or 4),
+            ],
+        ),
+        allowzero=1,
     )
 
 

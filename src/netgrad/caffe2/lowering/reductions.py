@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -40,9 +42,28 @@ _REDUCTIONS = {
 }
 
 
+def _axes(c: Context, x: Value) -> list[int]:
+    return [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
+
+
 def _reduced(c: Context, b: Builder, x: Value, type_: str) -> Value:
-    axes = [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
-    return b.reduce(type_, x, axes, keepdims=c.argument("keepdims", True))
+    if c.rank(x) == 0 and type_ in ("ReduceL1", "ReduceL2"):
+        return b.op("Abs", x)
+    return b.reduce(type_, x, _axes(c, x), keepdims=c.argument("keepdims", True))
+
+
+def _to_extremes(b: Builder, x: Value, y: Value, dy: Value, axes: Sequence[int]) -> Value:
+    """Every element that equals the extremum gets its whole gradient, as in the original.
+
+    Args:
+        b: Writes the operators.
+        x: What was reduced.
+        y: Its maxima or minima, without the axes, unless there are none.
+        dy: Their gradients.
+        axes: The axes that were reduced, in order.
+    """
+    extreme, slope = (b.unsqueeze(value, axes) for value in (y, dy))
+    return b.assume_like(b.where(x.equals(extreme), slope, 0.0), x)
 
 
 @lowers(*_REDUCTIONS)
@@ -53,6 +74,9 @@ def _reduce(c: Context, x: Value) -> Value:
 @lowers(*(f"{type_}Gradient" for type_ in _REDUCTIONS))
 def _reduce_gradient(c: Context, dy: Value, x: Value, y: Value) -> list[Value]:
     type_ = _REDUCTIONS[c.definition.type.removesuffix("Gradient")]
+    if type_ in ("ReduceMax", "ReduceMin"):
+        removed = [] if c.argument("keepdims", True) else sorted(_axes(c, x))
+        return [_to_extremes(c.b, x, y, dy, removed)]
     return gradients(c.b, lambda b, given: [_reduced(c, b, given[0], type_)], [x], [dy])
 
 
@@ -77,15 +101,14 @@ def _one_end(c: Context, b: Builder, given: list[Value], type_: str) -> Value:
     # As a matrix, whose rows or columns are reduced as far as their lengths say.
     matrix = b.op("Flatten", x, axis=count if end == "Front" else c.rank(x) - count)
     axis = 0 if end == "Front" else 1
-    lengths = b.unsqueeze(b.cast(sizes[0], ir.DataType.INT64), [axis])
-    numbers = b.unsqueeze(count_up(b, length(b, matrix, axis)), [1 - axis])
-    if reduction == "ReduceMax":
-        lengths = b.op("Max", lengths, b.constant(np.asarray(1)))  # the first element counts in any case
-        reduced = b.reduce(reduction, b.where(numbers < lengths, matrix, -np.inf), [axis], keepdims=False)
+    if reduction == "ReduceMax":  # the first element counts in any case
+        inside = _counted(b, matrix, sizes[0], axis, at_least=1)
+        reduced = b.reduce(reduction, b.where(inside, matrix, -np.inf), [axis], keepdims=False)
     else:
-        reduced = b.reduce_sum(b.where(numbers < lengths, matrix, 0.0), [axis])
+        inside = _counted(b, matrix, sizes[0], axis, at_least=0)
+        reduced = b.reduce_sum(b.where(inside, matrix, 0.0), [axis])
         if reduction == "ReduceMean":
-            reduced = reduced / b.squeeze(b.cast(lengths, x.dtype or ir.DataType.FLOAT), [axis])
+            reduced = reduced / b.cast(sizes[0], x.dtype or ir.DataType.FLOAT)
     kept = range(count, c.rank(x)) if end == "Front" else range(c.rank(x) - count)
     if len(kept) == 1:
         return reduced
@@ -113,11 +136,34 @@ def _reduce_one_end(c: Context, *given: Value) -> Value:
 def _reduce_one_end_gradient(c: Context, dy: Value, x: Value, *rest: Value) -> list[Value]:
     """Of sums and means, ``x`` may also be its shape, as int64."""
     type_ = c.definition.type.removesuffix("Gradient")
-    sizes = rest[1:] if type_.endswith("Max") else rest
-    if x.dtype == ir.DataType.INT64 and not type_.endswith("Max"):
+    if type_.endswith("Max"):
+        return [_to_maxima(c, dy, x, *rest)]
+    if x.dtype == ir.DataType.INT64 and dy.is_floating:
         assert dy.dtype is not None, "the element type of every blob is known"
         x = c.b.assume_shape(c.b.fill(x, 0, dy.dtype), (None,) * c.static(x, 0))
-    return gradients(c.b, lambda b, given: [_one_end(c, b, given, type_)], [x], [dy], sizes)
+    return gradients(c.b, lambda b, given: [_one_end(c, b, given, type_)], [x], [dy], rest)
+
+
+def _to_maxima(c: Context, dy: Value, x: Value, y: Value, sizes: Value | None = None) -> Value:
+    """The gradient of maxima over the first or the last dims."""
+    b, count = c.b, c.argument("num_reduce_dim", 1)
+    front = _ENDS[c.definition.type.removesuffix("Gradient")][0] == "Front"
+    if sizes is None:
+        axes = range(count) if front else range(c.rank(x) - count, c.rank(x))
+        return _to_extremes(b, x, y, dy, axes)
+    axis = 0 if front else 1
+    matrix = b.op("Flatten", x, axis=count if front else c.rank(x) - count)
+    y, dy = (b.reshape(value, [-1]) for value in (y, dy))
+    inside = _counted(b, matrix, sizes, axis, at_least=1)
+    return b.reshape_like(b.where(inside, _to_extremes(b, matrix, y, dy, [axis]), 0.0), x)
+
+
+def _counted(b: Builder, matrix: Value, sizes: Value, axis: int, at_least: int) -> Value:
+    """Which elements of the rows or columns of a matrix count by their lengths: a truth value for each."""
+    lengths = b.unsqueeze(b.cast(sizes, ir.DataType.INT64), [axis])
+    if at_least:
+        lengths = b.op("Max", lengths, b.constant(np.asarray(at_least)))
+    return b.unsqueeze(count_up(b, length(b, matrix, axis)), [1 - axis]) < lengths
 
 
 @lowers("ReduceFrontWeightedSum")
@@ -155,6 +201,4 @@ def _matrix_max(c: Context, x: Value) -> Value:
 @lowers(*(f"{type_}Gradient" for type_ in _ROWS_AND_COLUMNS))
 def _matrix_max_gradient(c: Context, x: Value, y: Value, dy: Value) -> list[Value]:
     axis = _ROWS_AND_COLUMNS[c.definition.type.removesuffix("Gradient")]
-    return gradients(
-        c.b, lambda b, given: [b.reduce("ReduceMax", given[0], [axis], keepdims=False)], [x], [dy]
-    )
+    return [_to_extremes(c.b, x, y, dy, [axis])]

@@ -13,7 +13,7 @@ from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.broadcast import unbroadcast
 from netgrad.onnx.builder import Builder, Value
-from netgrad.onnx.rules.placing import joined, length, lengths, scatter_along
+from netgrad.onnx.rules.placing import joined, length, lengths, product, scatter_along
 
 # ---- shapes ------------------------------------------------------------------------------------------
 
@@ -32,7 +32,8 @@ def _reshape(c: Context, x: Value, shape: Value | None = None) -> Sequence[Value
         result = b.op(
             "Reshape", x, target if c.definition.is_gradient_op else _closed(b, x, target), allowzero=1
         )
-    return [result, b.shape_of(x)]
+    old = b.shape_of(x)
+    return [result, old if shape is None else b.cast(old, shape.dtype or ir.DataType.INT64)]
 
 
 def _reshaped(b: Builder, x: Value, dims: list[int]) -> Value:
@@ -135,13 +136,14 @@ def _prepend_dim(c: Context, x: Value) -> Value:
     count = c.argument("dim_size", 0)
     if count < 1:
         raise c.refused("the argument 'dim_size' is missing, or less than 1")
-    return c.b.op("Reshape", x, joined(c.b, [c.b.ints([count, -1]), *_dims_from(c, x, 1)]))
+    rows = length(c.b, x, 0) / c.b.ints([count])
+    return c.b.op("Reshape", x, joined(c.b, [c.b.ints([count]), rows, *_dims_from(c, x, 1)]), allowzero=1)
 
 
 @lowers("MergeDim")
 def _merge_dim(c: Context, x: Value) -> Value:
     """The first two dims as one."""
-    return c.b.op("Reshape", x, joined(c.b, [c.b.ints([-1]), *_dims_from(c, x, 2)]))
+    return c.b.op("Reshape", x, joined(c.b, [product(c.b, x, 0, 2), *_dims_from(c, x, 2)]), allowzero=1)
 
 
 def _dims_from(c: Context, x: Value, first: int) -> list[Value]:
@@ -177,9 +179,14 @@ def _join_axis(c: Context, rank: int) -> int:
     return axis
 
 
+def _is_new(c: Context) -> bool:
+    """Whether parts lie along an axis of their own. ``add_axis`` counts beside ``axis`` only."""
+    return c.has("axis") and c.argument("add_axis", False)
+
+
 @lowers("Concat", "DepthConcat")
 def _concat(c: Context, *parts: Value) -> Sequence[Value]:
-    if c.argument("add_axis", False):
+    if _is_new(c):
         axis = _join_axis(c, c.rank(parts[0]) + 1)
         joined = c.b.concat([c.b.unsqueeze(part, [axis]) for part in parts], axis)
         sizes = c.b.constant(np.ones(len(parts), np.int32))
@@ -193,7 +200,7 @@ def _concat(c: Context, *parts: Value) -> Sequence[Value]:
 @lowers("Split", "DepthSplit")
 def _split(c: Context, x: Value, sizes: Value | None = None) -> Sequence[Value]:
     axis = _join_axis(c, c.rank(x))
-    stacked = c.argument("add_axis", False)
+    stacked = _is_new(c)
     if sizes is not None:
         listed: Value | None = c.b.cast(sizes, ir.DataType.INT64)
     elif c.has("split"):
@@ -250,25 +257,29 @@ def _sliced(b: Builder, x: Value, starts: Sequence[int], ends: Sequence[int]) ->
 def _slice(c: Context, x: Value, starts: Value | None = None, ends: Value | None = None) -> Value:
     if starts is None or ends is None or (starts.constant is not None and ends.constant is not None):
         return _sliced(c.b, x, *_bounds(c, starts, ends))
-    b, rank = c.b, c.rank(x)
     first, last = (_computed_bound(c, x, bound) for bound in (starts, ends))
-    return b.op("Slice", x, first, last, b.ints(range(rank)))
+    return c.b.op("Slice", x, first, last, c.b.ints(range(c.static(starts, 0))))
 
 
 def _computed_bound(c: Context, x: Value, bound: Value) -> Value:
-    """A bound for each axis, counted from the front."""
-    if c.static(bound, 0) != c.rank(x):
+    """A bound for each of the first axes, counted from the front."""
+    if c.static(bound, 0) > c.rank(x):
         raise c.refused(f"there are {c.static(bound, 0)} computed bounds for {c.rank(x)} axes")
     whole = c.b.cast(bound, ir.DataType.INT64)
-    counted = c.b.op(
-        "Max", whole + c.b.shape_of(x) + 1, c.b.ints([0])
-    )  # what lies in front is cut, not counted
+    counted = whole + lengths(c.b, x, 0, c.static(bound, 0)) + 1
+    counted = c.b.op("Max", counted, c.b.ints([0]))  # what lies in front is cut, not counted
     return c.b.where(whole < 0, counted, whole)
 
 
 @lowers("SliceGradient")
 def _slice_gradient(c: Context, x: Value, *rest: Value) -> list[Value]:
     starts, ends = (rest[0], rest[1]) if len(rest) > 1 else (None, None)
+    if starts is not None and ends is not None and (starts.constant is None or ends.constant is None):
+        b, dy = c.b, rest[-1]
+        rest_of_axes = b.ints([0] * (c.rank(x) - c.static(starts, 0)))
+        before = joined(b, [_computed_bound(c, x, starts), rest_of_axes])
+        behind = b.shape_of(x) - before - b.shape_of(dy)
+        return [b.assume_like(b.op("Pad", dy, b.concat([before, behind], 0)), x)]
     first, last = _bounds(c, starts, ends)
     return gradients(c.b, lambda b, given: [_sliced(b, given[0], first, last)], [x], [rest[-1]])
 
@@ -401,8 +412,8 @@ def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | No
     elif c.has("output_first_dim"):
         rows = c.b.ints([c.argument("output_first_dim", 0)])
     else:
-        largest = c.b.op("ReduceMax", c.b.cast(indices, ir.DataType.INT64), keepdims=0)
-        rows = c.b.reshape(largest + 1, [1])
+        given = c.b.concat([c.b.cast(indices, ir.DataType.INT64), c.b.ints([-1])], 0)
+        rows = c.b.reduce("ReduceMax", given, [0], keepdims=True) + 1
     rest = c.b.op("Slice", c.b.shape_of(values), c.b.ints([1]), c.b.ints([2**62]))
     places = c.b.cast(indices, ir.DataType.INT64)
     dense = scatter_along(c.b, values, 0, places, c.b.concat([rows, rest], 0))

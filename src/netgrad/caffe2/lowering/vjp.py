@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import onnx_ir as ir
+
 from netgrad.core.backward import backward_pass
 from netgrad.core.operator import Operator
 from netgrad.onnx.builder import Builder, Value
@@ -38,6 +40,8 @@ def gradients(
     Returns:
         A gradient for each input: zeros where it has no influence.
     """
+    if any(value is not None and not value.is_floating for value in cotangents):
+        return _of_whole_numbers(builder, forward, inputs, cotangents, fixed)
     scratch = Builder(builder.opset, "vjp")
     read = [*inputs, *fixed]
     # an operand that is read twice has a gradient for each place
@@ -67,6 +71,23 @@ def gradients(
     return [
         builder.assume_like(values[name], value) if isinstance(name, str) else builder.zeros_like(value)
         for name, value in zip(found, inputs, strict=True)
+    ]
+
+
+def _of_whole_numbers(
+    builder: Builder,
+    forward: Forward,
+    inputs: Sequence[Value],
+    cotangents: Sequence[Value | None],
+    fixed: Sequence[Value],
+) -> list[Value]:
+    """`gradients` of integers, which ONNX's rules don't differentiate by: computed with floats."""
+    wide = [builder.cast(value, ir.DataType.DOUBLE) for value in inputs]
+    slopes = [value if value is None else builder.cast(value, ir.DataType.DOUBLE) for value in cotangents]
+    found = gradients(builder, forward, wide, slopes, fixed)
+    return [
+        builder.cast(slope, value.dtype) if value.dtype is not None else slope
+        for slope, value in zip(found, inputs, strict=True)
     ]
 
 

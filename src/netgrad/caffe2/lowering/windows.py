@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.onnx.builder import Builder, Value
@@ -94,6 +94,26 @@ def window(c: Context, x: Value) -> Window:
         pads = _same_pads(c, x, kernel, strides)
         return Window(kernel, strides, dilations, pads)
     return Window(kernel, strides, dilations, _pads(c, dims), ceil=legacy == _CAFFE)
+
+
+def closed(c: Context, x: Value, at: Window) -> Window:
+    """A window of Caffe's old pooling with so much padding behind that its last place lies inside.
+
+    A last place that would begin in the padding doesn't count. Only the padding in front is read.
+
+    Raises:
+        StaticShapeNeededError: The size of the image is unknown.
+    """
+    dims, behind = len(at.kernel), []
+    for k in range(dims):
+        front, stride = at.pads[k], at.strides[k]
+        size = c.static(x, 2 + k)
+        free = size + 2 * front - at.dilations[k] * (at.kernel[k] - 1) - 1
+        places = -(-free // stride) + 1
+        if front > 0 and (places - 1) * stride >= size + front:
+            places -= 1
+        behind.append(front + stride * (places - free // stride - 1))
+    return replace(at, pads=at.pads[:dims] + behind, ceil=False)
 
 
 def _same_pads(c: Context, x: Value, kernel: list[int], strides: list[int]) -> list[int]:

@@ -39,8 +39,6 @@ def _flags(op: Operator) -> _FLAGS:
 @maker("MatMul")
 def _matmul(op: Operator, grads: Sequence[Gradient | None]) -> Line:
     """Gradients are products again; a third operand gives a product the shape of the input."""
-    if len(op.inputs) != 2:
-        raise Refusal("MatMul with a third input has no gradient")
     # The original read the axes as booleans, so that those above 1 became 1.
     a, b = (op.attributes.get(name, 1) for name in ("axis_a", "axis_b"))
 

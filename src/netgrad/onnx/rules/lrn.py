@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from netgrad.onnx.builder import Value
 from netgrad.onnx.rules.context import RuleContext
 from netgrad.onnx.rules.declaration import rule
+from netgrad.onnx.rules.placing import joined, lengths, product
 from netgrad.onnx.rules.precision import widened
 
 
@@ -54,9 +54,11 @@ def _kernel(op: RuleContext, x: Value, below: int, above: int, factor: float, sh
 
 def _flat(op: RuleContext, x: Value) -> Value:
     """``x`` seen as (N, C, rest)."""
-    behind = [] if x.shape is None else [dim for dim in x.shape[2:] if isinstance(dim, int)]
-    known = x.rank is not None and len(behind) == x.rank - 2
-    return op.builder.reshape(x, [0, 0, math.prod(behind) if known else -1])
+    if x.rank is None:
+        return op.builder.reshape(x, [0, 0, -1])
+    behind = product(op.builder, x, 2, x.rank)  # not -1, which a batch of no images leaves open
+    shape = joined(op.builder, [lengths(op.builder, x, 0, 2), behind])
+    return op.builder.op("Reshape", x, shape, allowzero=1)
 
 
 def _neighbours(op: RuleContext, x: Value, below: int, above: int, factor: float) -> Value:
