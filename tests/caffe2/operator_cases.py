@@ -558,6 +558,21 @@ LOSSES = [
         lambda g: {"y": -np.log(g["x"][np.arange(3), g["label"]])},
     ),
     Case(
+        "LabelCrossEntropy(x,label)->(y)",
+        {"x": np.array([[[0.2, 0.8]], [[0.6, 0.4]]]), "label": np.array([[1], [0]], np.int32)},
+        lambda g: {"y": -np.log(np.array([g["x"][0, 0, 1], g["x"][1, 0, 0]]))},
+    ),
+    Case(
+        "LabelCrossEntropy(x,label)->(y)",
+        {"x": np.array([0.3, 0.7]), "label": np.array([1], np.int32)},
+        lambda g: {"y": -np.log(g["x"][1:])},
+    ),
+    Case(
+        "CrossEntropy(x,t)->(y)",
+        {"x": np.array([[[0.2, 0.8]], [[0.6, 0.4]]]), "t": np.array([[0.1, 0.9], [0.5, 0.5]])},
+        lambda g: {"y": -(g["t"] * np.log(g["x"][:, 0])).sum(1)},
+    ),
+    Case(
         "CrossEntropy(x,t)->(y)",
         {"x": softmax(normal(3, 4)), "t": softmax(normal(3, 4))},
         lambda g: {"y": -(g["t"] * np.log(g["x"])).sum(1)},
@@ -584,6 +599,7 @@ LOSSES = [
     ),
     unary("AveragedLoss(x)->(y)", np.mean, normal(3, 4)),
     unary("MakeTwoClass(x)->(y)", lambda x: np.stack([1 - x, x], 1), _random.uniform(size=5)),
+    unary("MakeTwoClass(x)->(y)", lambda x: np.stack([1 - x, x], 2), np.array([[0.1, 0.6], [0.7, 0.4]])),
     Case(
         "Accuracy(x,label)->(y) {top_k=2}",
         {"x": apart(3, 4), "label": LABELS},

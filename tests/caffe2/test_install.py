@@ -131,6 +131,27 @@ def test_what_old_scripts_use_besides(tmp_path: Path) -> None:
     assert _run(str(tmp_path / "old.py")).stdout == "six the real one\n"
 
 
+MOVED = """
+import six.moves.urllib.request
+from past.utils import old_div
+from six.moves import configparser, queue, urllib, zip_longest
+from six.moves import cPickle as pickle
+from six.moves.urllib.parse import quote
+
+import queue as real
+
+assert pickle.loads(pickle.dumps(1)) == 1 and queue.Queue is real.Queue and configparser.ConfigParser
+assert urllib.request.urlopen and urllib.parse.quote is quote and list(zip_longest([1], []))
+assert (old_div(7, 2), old_div(7.0, 2)) == (3, 3.5)
+"""
+
+
+def test_modules_that_have_moved(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(MOVED)
+    done = _run(str(tmp_path / "old.py"))
+    assert done.returncode == 0, done.stderr
+
+
 def _stand_in(name: str) -> Any:
     spec = old_names._Finder().find_spec(name, None)
     assert spec is not None
@@ -168,6 +189,10 @@ def test_stand_ins_of_packages() -> None:
     with pytest.raises(ValueError, match="why") as caught:
         six.raise_from(ValueError("why"), KeyError("because"))
     assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(ValueError, match="why"):
+        six.reraise(ValueError, caught.value, None)
+    with pytest.raises(KeyError):
+        six.reraise(KeyError, None)
     with pytest.raises(
         AttributeError, match=r"six\.get_unbound_function needs the package 'six': pip install"
     ):

@@ -90,3 +90,11 @@ def test_the_command(tmp_path: Path) -> None:
     net_drawer.main(["--input", str(file), "--output_prefix", f"{tmp_path}/out_", "--append_output"])
     (drawn,) = tmp_path.glob("out_*.dot")
     assert "first/FC (op#0)\\ny" in drawn.read_text()
+
+
+def test_a_graph_is_written_as_text(tmp_path: Path) -> None:
+    graph = net_drawer.GetPydotGraph(_net(), "drawn", "BT")
+    assert graph.get_name() == "drawn"
+    for write in (graph.write_dot, graph.write_raw):
+        assert write(str(tmp_path / "net.dot"))
+        assert (tmp_path / "net.dot").read_text() == graph.to_string()

@@ -286,6 +286,22 @@ def test_the_old_shape_is_of_the_type_of_the_new_one(dtype: Any) -> None:
     assert old.tolist() == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("row", "x", "labels"),
+    [
+        ("CrossEntropy(x,t)->(y)", (2, 1, 2), (2, 1, 2)),
+        ("CrossEntropyGradient(x,t,dy)->(dx)", (2, 1, 2), (2, 1, 2)),
+        ("Accuracy(x,t)->(y)", (2, 1, 2), (2,)),
+        ("Accuracy(x,t)->(y)", (2, 2), (2, 1)),
+    ],
+)
+def test_labels_of_other_ranks_are_refused(row: str, x: tuple[int, ...], labels: tuple[int, ...]) -> None:
+    blobs = {"x": np.ones(x), "t": np.ones(labels), "dy": np.ones(2)}
+    given = {name: blobs[name] for name in net(row).op[0].input}
+    with pytest.raises(UnsupportedOperatorError, match=r"flatten them|reshape them"):
+        caffe2.run(net(row), _as_float32(given))
+
+
 def test_a_diagonal_needs_dims_of_one_size() -> None:
     with pytest.raises(UnsupportedOperatorError, match="one of more dims of one size"):
         caffe2.run(net("DiagonalFill()->(y) {shape=[2,3,3],value=1.0}"), {})

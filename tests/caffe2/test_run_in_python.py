@@ -240,9 +240,37 @@ def test_print(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     workspace.ResetWorkspace(str(tmp_path))
     workspace.FeedBlob("a/x", np.array([[1.5, 2.0]], np.float32))
     _run("Print", "a/x", [])
-    assert capsys.readouterr().out == "Tensor a/x of type float32. Dims: (1,2): 1.5,2.0\n"
-    _run("Print", "a/x", [], to_file=1, limit=1)
-    assert (tmp_path / "a_x.log").read_text() == "Tensor a/x of type float32. Dims: (1,2): 1.5\n"
+    assert capsys.readouterr().out == "Tensor a/x of type float. Dims: (1,2,): 1.5,2\n"
+    net = core.Net("logs")
+    net.Print("a/x", [], to_file=1, limit=1)
+    workspace.CreateNet(net)
+    workspace.RunNet(net, 2)
+    logged = "Tensor a/x of type float. Dims: (1,2,): 1.5\n"
+    assert (tmp_path / "a_x.log").read_text() == logged * 2
+    _run("Print", "a/x", [], to_file=1, limit=1)  # another operator starts anew
+    assert (tmp_path / "a_x.log").read_text() == logged
+
+
+def test_summaries_in_files(tmp_path: Path) -> None:
+    """Minimum, maximum, mean and deviation, a line for each run; what the original writes of these."""
+    workspace.ResetWorkspace(str(tmp_path))
+    workspace.FeedBlob("a/x", np.array([1, 2, 4], np.float32))
+    workspace.FeedBlob("one", np.array([3], np.float32))
+    net = core.Net("summaries")
+    net.Summarize("a/x", [], to_file=1)
+    net.Summarize("one", "s", to_file=1)
+    workspace.CreateNet(net)
+    workspace.RunNet(net)
+    workspace.FeedBlob("a/x", np.array([1e-9, 1e9, 1], np.float32))
+    workspace.RunNet(net)
+    assert (
+        tmp_path / "a#x.summary"
+    ).read_text() == "1 4 2.33333 1.52753\n1e-09 1e+09 3.33333e+08 5.7735e+08\n"
+    assert (tmp_path / "one.summary").read_text() == "3 3 3 0\n" * 2
+    assert workspace.FetchBlob("s").tolist() == [3, 3, 3, 0]
+    workspace.FeedBlob("none", np.zeros(0, np.float32))
+    with pytest.raises(RuntimeError, match="0 elements of type float32"):
+        _run("Summarize", "none", [], to_file=1)
 
 
 def test_assert_and_free() -> None:

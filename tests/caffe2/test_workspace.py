@@ -486,13 +486,24 @@ def test_a_batch_of_no_images(batches: int) -> None:
     assert workspace.FetchBlob("y").shape == workspace.FetchBlob("dx").shape == (0, 2, 3, 3)
 
 
-def test_benchmarks() -> None:
+def test_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     workspace.FeedBlob("x", np.ones(2, np.float32))
     net = _sum_net()
     workspace.CreateNet(net)
     times = workspace.BenchmarkNet(net.Name(), 1, 3, True)
     assert len(times) == 2
     assert min(times) > 0
+    said = [
+        "Starting benchmark.",
+        "Running warmup runs.",
+        "Main runs.",
+        f"Main run finished. Milliseconds per iter: {times[0]:g}. Iters per second: {1000 / times[0]:g}",
+        f"Operator #0 (y, Sum) {times[1]:g} ms/iter",
+        "Time per operator type:",
+        f"{times[1]:15g} ms.        100%. Sum (1 ops)",
+        f"{times[1]:15g} ms in Total",
+    ]
+    assert capsys.readouterr().out.splitlines() == said
     assert len(workspace.BenchmarkNetOnce(net.Name(), 0, 1)) == 1
     assert workspace.Nets() == []
 
@@ -529,6 +540,7 @@ def test_a_predictor() -> None:
 
 def test_devices_and_operators() -> None:
     assert not workspace.has_gpu_support
+    assert utils.GetGPUMemoryUsageStats()["max_total"] == 0
     assert workspace.NumCudaDevices() == 0
     assert {"Conv", "FC", "SumGradient"} - set(workspace.RegisteredOperators()) == {"SumGradient"}
     assert workspace.StringifyProto("text") == b"text"

@@ -16,6 +16,9 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import io
+import itertools
+import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
@@ -79,6 +82,16 @@ def _assert_count_equal(case: Any, *args: Any, **kwargs: Any) -> Any:
     return case.assertCountEqual(*args, **kwargs)
 
 
+def _old_division(dividend: Any, divisor: Any) -> Any:
+    """How Python 2 divided: two whole numbers to a whole number."""
+    whole = isinstance(dividend, int) and isinstance(divisor, int)
+    return dividend // divisor if whole else dividend / divisor
+
+
+def _reraise(kind: type[BaseException], error: BaseException | None, traceback: Any = None) -> None:
+    raise (kind() if error is None else error).with_traceback(traceback)
+
+
 def _items(mapping: Mapping[Any, Any]) -> Any:
     return mapping.items()
 
@@ -121,20 +134,34 @@ _MODULES: dict[str, dict[str, Any]] = {
         "assertRegex": _assert_regex,
         "b": lambda text: text.encode("latin-1"),
         "binary_type": bytes,
+        "callable": callable,
         "ensure_binary": _encoded,
         "ensure_str": _decoded,
         "ensure_text": _decoded,
+        "exec_": exec,
+        "next": next,
+        "print_": print,
         "raise_from": _raise_from,
+        "reraise": _reraise,
         "text_type": str,
         "u": str,
+        "unichr": chr,
+        "wraps": functools.wraps,
         "with_metaclass": _with_metaclass,
     },
     "six.moves": {
         **_BUILTINS,
+        "StringIO": io.StringIO,
+        "cStringIO": io.StringIO,
         "filter": filter,
+        "filterfalse": itertools.filterfalse,
+        "getcwd": os.getcwd,
         "map": map,
         "range": range,
+        "reload_module": importlib.reload,
+        "shlex_quote": shlex.quote,
         "zip": zip,
+        "zip_longest": itertools.zip_longest,
     },
     "past": {},
     "past.builtins": {
@@ -155,12 +182,26 @@ _MODULES: dict[str, dict[str, Any]] = {
         "raise_from": _raise_from,
         "with_metaclass": _with_metaclass,
     },
-    "mock": {},
+    "past.utils": {"old_div": _old_division},
     "onnx.mapping": {},
 }
 
-# Packages that have become a module of Python.
-_NOW_IN_PYTHON = {"mock": "unittest.mock"}
+# Packages and modules that Python has under another name.
+_NOW_IN_PYTHON = {
+    "mock": "unittest.mock",
+    "six.moves.builtins": "builtins",
+    "six.moves.cPickle": "pickle",
+    "six.moves.configparser": "configparser",
+    "six.moves.copyreg": "copyreg",
+    "six.moves.http_client": "http.client",
+    "six.moves.queue": "queue",
+    "six.moves.socketserver": "socketserver",
+    "six.moves.urllib": "urllib",
+    "six.moves.urllib.error": "urllib.error",
+    "six.moves.urllib.parse": "urllib.parse",
+    "six.moves.urllib.request": "urllib.request",
+}
+_MODULES.update({name: {} for name in _NOW_IN_PYTHON})
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -188,7 +229,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__dict__.update(_onnx_types())
         if name in _NOW_IN_PYTHON:
             found = importlib.import_module(_NOW_IN_PYTHON[name])
-            module.__dict__.update({public: getattr(found, public) for public in found.__all__})
+            public = getattr(found, "__all__", [key for key in vars(found) if not key.startswith("_")])
+            module.__dict__.update({key: getattr(found, key) for key in public})
         module.__getattr__ = missing  # type: ignore[method-assign]
 
 

@@ -82,9 +82,14 @@ def _softmax_with_loss_gradient(c: Context, scores: Value, labels: Value, *rest:
     return gradients(c.b, write, [scores], [c.b.reshape(rest[-1], [])], [labels, *weights])
 
 
+def _examples(b: Builder, x: Value) -> Value:
+    """One row for each entry of the first axis; a vector is one example."""
+    return x if x.rank == 2 else b.op("Flatten", x, axis=0 if x.rank == 1 else 1)
+
+
 def _label_cross_entropy(b: Builder, x: Value, labels: Value) -> Value:
     places = b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1])
-    chosen = b.squeeze(b.op("GatherElements", x, places, axis=1), [1])
+    chosen = b.squeeze(b.op("GatherElements", _examples(b, x), places, axis=1), [1])
     return -b.op("Log", b.op("Max", chosen, b.scalar(_LEAST, chosen)))
 
 
@@ -99,16 +104,21 @@ def _label_cross_entropy_gradient(c: Context, x: Value, labels: Value, dy: Value
 
 
 def _cross_entropy(b: Builder, x: Value, labels: Value) -> Value:
-    return -b.reduce_sum(labels * b.op("Log", b.op("Max", x, b.scalar(_LEAST, x))), [1])
+    rows = _examples(b, x)
+    return -b.reduce_sum(labels * b.op("Log", b.op("Max", rows, b.scalar(_LEAST, rows))), [1])
 
 
 @lowers("CrossEntropy")
 def _cross_entropy_forward(c: Context, x: Value, labels: Value) -> Value:
+    if c.rank(labels) > 2:
+        raise c.refused("the labels have a row for each example: flatten them to a matrix")
     return _cross_entropy(c.b, x, labels)
 
 
 @lowers("CrossEntropyGradient")
 def _cross_entropy_gradient(c: Context, x: Value, labels: Value, dy: Value) -> list[Value]:
+    if c.rank(labels) > 2:
+        raise c.refused("the labels have a row for each example: flatten them to a matrix")
     return gradients(c.b, lambda b, given: [_cross_entropy(b, *given)], [x], [dy], [labels])
 
 
@@ -193,6 +203,10 @@ def _averaged_loss_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
 def _accuracy(c: Context, predictions: Value, labels: Value) -> Value:
     """The share of rows whose label is among the ``top_k`` largest scores."""
     b = c.b
+    if c.rank(predictions) != 2 or c.rank(labels) != 1:
+        raise c.refused(
+            "predictions are a matrix with a row for each example, and labels a vector: reshape them"
+        )
     count = b.ints([c.argument("top_k", 1)])
     _, best = b.ops("TopK", predictions, count, outputs=2, axis=1)
     right = best.equals(b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1]))
@@ -208,6 +222,7 @@ def _make_two_class(b: Builder, given: list[Value]) -> list[Value]:
 
 @lowers("MakeTwoClass")
 def _two_class(c: Context, x: Value) -> Sequence[Value]:
+    """The probabilities of both classes, along a new last axis."""
     return _make_two_class(c.b, [x])
 
 

@@ -14,7 +14,7 @@ def _summarize(c: Context, x: Value) -> Value:
     """Minimum, maximum, mean and unbiased deviation, which is 0 of one element."""
     b = c.b
     if c.argument("to_file", False):
-        raise c.refused("it doesn't write summaries to a file: leave to_file out, and print its output")
+        raise c.refused("only a workspace writes summaries to a file: leave to_file out")
     flat = b.reshape(x, [-1])
     mean = b.reduce_mean(flat, [0], keepdims=True)
     others = b.cast(b.op("Size", flat), flat.dtype or ir.DataType.FLOAT) - 1.0

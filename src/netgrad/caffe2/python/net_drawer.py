@@ -80,6 +80,10 @@ class Graph:
         self._edges: list[Edge] = []
         self._graphs: list[Graph] = []
 
+    def get_name(self) -> str:
+        """The name."""
+        return self.name
+
     def add_node(self, node: Node) -> None:
         """Add a node."""
         self._nodes.append(node)
@@ -149,6 +153,18 @@ class Graph:
     def write_pdf(self, path: str) -> bool:
         """Write a picture of the graph."""
         return self.write(path, "pdf")
+
+    def write_svg(self, path: str) -> bool:
+        """Write a picture of the graph."""
+        return self.write(path, "svg")
+
+    def write_dot(self, path: str) -> bool:
+        """Write the graph in the language of Graphviz."""
+        return self.write(path, "dot")
+
+    def write_raw(self, path: str) -> bool:
+        """Write the graph in the language of Graphviz."""
+        return self.write(path)
 
 
 NodeProducer = Callable[[OperatorDef, int], Node]

@@ -7,6 +7,7 @@ from netgrad.caffe2.python.core.process import GlobalInit
 from netgrad.caffe2.python.core.tracebacks import operator_tracebacks
 from netgrad.caffe2.python.native import C
 from netgrad.caffe2.python.scope import CurrentNameScope as GetNameScope
+from netgrad.caffe2.python.workspace.benchmarks import BenchmarkNet, BenchmarkNetOnce
 from netgrad.caffe2.python.workspace.blobs import (
     Blobs,
     CreateBlob,
@@ -65,8 +66,6 @@ from netgrad.caffe2.python.workspace.inputs import (
     Int8Tensor,
 )
 from netgrad.caffe2.python.workspace.nets import (
-    BenchmarkNet,
-    BenchmarkNetOnce,
     ClearGlobalNetObserver,
     CreateNet,
     GetNetName,

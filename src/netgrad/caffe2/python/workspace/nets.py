@@ -201,34 +201,6 @@ def RunPlanInBackground(plan_or_step: Any) -> _BackgroundPlan:
     return _BackgroundPlan(future, cancelled)
 
 
-def BenchmarkNet(
-    name: Any, warmup_runs: int, main_runs: int, run_individual: bool | int = False
-) -> list[float]:
-    """Mean times of a net that was created, in milliseconds.
-
-    Args:
-        name: The net or its name.
-        warmup_runs: Runs before it is measured.
-        main_runs: Runs that are measured.
-        run_individual: Whether each operator is measured on its own, too.
-
-    Returns:
-        The time of the net, then those of its operators.
-    """
-    net = current().net(StringifyNetName(name))
-    return net.benchmark(warmup_runs, main_runs, bool(run_individual))
-
-
-def BenchmarkNetOnce(
-    name: Any, warmup_runs: int, main_runs: int, run_individual: bool | int = False
-) -> list[float]:
-    """`BenchmarkNet`, after which the net is forgotten."""
-    try:
-        return BenchmarkNet(name, warmup_runs, main_runs, run_individual)
-    finally:
-        current().delete_net(StringifyNetName(name))
-
-
 def ClearGlobalNetObserver() -> None:
     """Nothing: nets have observers of their own only."""
 
