@@ -58,7 +58,7 @@ parity-random: $(VENV)/dev
 # They compare with things that NumPy 2.4 and SciPy 1.14 have dropped, and some import PyTorch.
 original:
 	$(PYTHON) -m venv $(VENV)-original
-	$(VENV)-original/bin/python -m pip --quiet install -e '.[dev]' 'numpy<2.3' 'scipy<1.14' 'torch==2.13.0' pytest-timeout
+	$(VENV)-original/bin/python -m pip --quiet install -e '.[dev]' 'numpy<2.3' 'scipy<1.14' 'torch==2.13.0' pytest-timeout tabulate
 	$(VENV)-original/bin/python -m tests.original
 
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.

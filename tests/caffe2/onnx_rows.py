@@ -15,6 +15,12 @@ from onnx import parser
 Array = np.ndarray[Any, Any]
 
 I3 = "float[2,3,6,6] x"
+# A sequence of 4 rows of 5 numbers for each of 3, states of 2 numbers, and lengths.
+_STATES = "float[4,3,5] x, float[1,{gates},5] w, float[1,{gates},2] r, float[1,{both}] b, float[1,3,2] h"
+_BOTH = "float[4,3,5] x, float[2,{gates},5] w, float[2,{gates},2] r, float[2,{both}] b, float[2,3,2] h"
+_RNN, _GRU, _LSTM = (_STATES.format(gates=2 * k, both=4 * k) for k in (1, 3, 4))
+_RNN2, _GRU2, _LSTM2 = (_BOTH.format(gates=2 * k, both=4 * k) for k in (1, 3, 4))
+_L = "k = [2,4,1]; l = Cast<to = 6>(k)"
 ROWS = [
     *(
         f"float[3,4] x => y = {type_}(x)"
@@ -190,6 +196,17 @@ ROWS = [
     "float[2,3] x => s = Shape(x); y = ConstantOfShape<value = int32[1] {7}>(s)",
     "float[N,3] x => s = Shape(x); y = ConstantOfShape(s)",
     "float[N,3] x => s = Size(x); z = 0; d = 2; y = Range(z, s, d)",
+    "float[4,3,5] x, float[1,8,5] w, float[1,8,2] r => y = LSTM<hidden_size = 2>(x, w, r)",
+    f"{_LSTM} => _, y = LSTM(x, w, r, b, , h)",
+    f'{_LSTM2} => {_L}; y = LSTM<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h, h)',
+    f'{_LSTM2} => {_L}; a, y, c = LSTM<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h)',
+    f'{_LSTM} => {_L}; a, c, y = LSTM<hidden_size = 2, direction = "reverse">(x, w, r, b, l, h, h)',
+    f"{_GRU} => y = GRU<hidden_size = 2, linear_before_reset = 1>(x, w, r, b, , h)",
+    f'{_GRU2} => {_L}; y = GRU<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l)',
+    f'{_GRU2} => a, y = GRU<hidden_size = 2, direction = "bidirectional">(x, w, r, , , h)',
+    f'{_RNN} => y = RNN<hidden_size = 2, direction = "reverse">(x, w, r, b)',
+    f'{_RNN} => {_L}; a, y = RNN<hidden_size = 2, activations = ["Relu"]>(x, w, r, b, l, h)',
+    f'{_RNN2} => {_L}; y = RNN<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h)',
 ]
 
 _INPUT = re.compile(r"(\w+?)(?:\[(.*?)\])? (\w+)$")

@@ -169,6 +169,25 @@ def test_parameters_of_all_types(dtype: str) -> None:
     np.testing.assert_array_equal(found, np.concatenate([value[:1], value]))
 
 
+def test_sequences_whose_batch_comes_first() -> None:
+    """Which ONNX Runtime doesn't run: the same after turning the axes."""
+    row = "float[4,3,5] x, float[2,6,5] w, float[2,6,2] r, float[2,3,2] h => y, z = GRU<{}>(x, w, r, , , h)"
+    written = 'hidden_size = 2, direction = "bidirectional"'
+    model, inputs = model_of(row.format(written))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
+    expected = netgrad.run(typed(model), inputs)
+    turned, _ = model_of(row.format(f"{written}, layout = 1"))
+    for value in turned.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if value.name in ("x", "h"):
+            dims[0].dim_value, dims[1].dim_value = dims[1].dim_value, dims[0].dim_value
+            inputs[value.name] = inputs[value.name].swapaxes(0, 1)
+    converted = caffe2.from_onnx(typed(turned))
+    for name, order in (("y", (2, 0, 1, 3)), ("z", (1, 0, 2))):
+        found = _run_in_workspace(converted, inputs, name)
+        np.testing.assert_allclose(found, expected[name].transpose(order), rtol=1e-5, atol=1e-5)
+
+
 def test_the_other_order_of_space_to_depth() -> None:
     """Of later versions of the operator: channels first, then the places within a block."""
     row = 'float[1,2,4,6] x => y = SpaceToDepth<blocksize = 2, mode = "CRD">(x)'
@@ -200,15 +219,19 @@ def test_shapes_may_be_given() -> None:
         caffe2.from_onnx(model, shapes={"x": (1,)})
 
 
+_RNN3 = "float[3,2,4] x, float[1,8,4] w, float[1,8,2] r"
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
         ("float[3] x => y = Round(x)", "Round.*Caffe2 has no operator for it"),
         ("float[3,4] x => y = Det(x)", "Det.*Caffe2 has no operator for it"),
-        (
-            "float[3,2,4] x, float[1,8,4] w, float[1,8,2] r => a, y = LSTM<hidden_size = 2>(x, w, r)",
-            "LSTM.*Caffe2 has no operator for it",
-        ),
+        (f"{_RNN3} => y = LSTM<clip = 1.0>(x, w, r)", "don't clip"),
+        (f"{_RNN3} => y = LSTM<input_forget = 1>(x, w, r)", "of its own for forgetting"),
+        (f"{_RNN3}, float[1,6] p => y = LSTM(x, w, r, , , , , p)", "no peepholes"),
+        (f'{_RNN3} => y = LSTM<direction = "up">(x, w, r)', "direction 'up'"),
+        (f'{_RNN3} => y = LSTM<activations = ["Tanh", "Tanh", "Tanh"]>(x, w, r)', "Sigmoid, Tanh, Tanh"),
         (f"{I3} => v, y = MaxPool<kernel_shape = [2,2]>(x)", "places of maxima"),
         (f"{I3} => y = AveragePool<kernel_shape = [2,2], dilations = [2,2]>(x)", "no dilations"),
         (

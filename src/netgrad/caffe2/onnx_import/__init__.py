@@ -8,6 +8,7 @@ from netgrad.caffe2.onnx_import import (  # noqa: F401  their writers are regist
     lookups,
     normalization,
     pools,
+    recurrent,
     reductions,
     shapes,
 )
