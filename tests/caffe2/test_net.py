@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import currentframe
 
+import numpy as np
 import pytest
 
 from netgrad.caffe2.caffe2_pb2 import CUDA, IDEEP, NetDef
@@ -123,6 +124,23 @@ def test_gradients_are_appended(net: core.Net) -> None:
         "AveragedLossGradient",
         "ReluGradient",
     ]
+
+
+def test_overwritten_values_are_kept_if_wanted(net: core.Net) -> None:
+    net.Tanh("x", "h")
+    net.Sqr("h", "s")
+    net.Relu("q", "h")
+    loss = net.SumElements("s", "loss")
+    with pytest.raises(RuntimeError, match=r"(?s)version.*or pass overwritten='keep'"):
+        net.AddGradientOperators([loss])
+    gradients = net.AddGradientOperators([loss], overwritten="keep")
+    x = np.array([0.5, -1.0], np.float32)
+    for name in ("x", "q"):
+        workspace.FeedBlob(name, x)
+    workspace.RunNetOnce(net)
+    np.testing.assert_array_equal(workspace.FetchBlob("h"), [0.5, 0])
+    slope = 2 * np.tanh(x) * (1 - np.tanh(x) ** 2)
+    np.testing.assert_allclose(workspace.FetchBlob(gradients["x"]), slope, rtol=1e-5)
 
 
 def test_clones_rename_also_inside() -> None:

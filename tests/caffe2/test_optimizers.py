@@ -215,3 +215,25 @@ def test_half_precision(build: str, initializer: Any) -> None:
     np.testing.assert_array_equal(after, [[0.75, 0.5]])
     if build == "build_multi_precision_sgd":
         np.testing.assert_array_equal(workspace.FetchBlob("y_w_fp32"), [[0.75, 0.5]])
+
+
+def test_parameters_with_one_gradient_are_updated_alike() -> None:
+    """Momentum leaves its step in the gradient's blob (W29)."""
+    model = ModelHelper("shares")
+    for name in ("a", "b", "t", "u"):
+        model.param_init_net.ConstantFill([], name, shape=[2], value=1.0)
+        model.AddParameter(core.BlobReference(name))
+    workspace.FeedBlob("rows", np.array([1, 0], np.int32))
+    total = model.net.Sum(["a", "b", model.net.Gather(["t", "rows"]), model.net.Gather(["u", "rows"])])
+    gradients = model.AddGradientOperators([model.net.SumElements(total, "loss")])
+    assert len({str(gradients[name]) for name in ("a", "b")}) == 2
+    assert len({str(gradients[name].values) for name in ("t", "u")}) == 2
+    optimizer.build_sgd(model, base_learning_rate=0.1, momentum=0.9, policy="fixed")
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.CreateNet(model.net)
+    workspace.RunNet(model.net, 2)
+    # The gradient is 1. Nesterov's momentum is 0.1, then 0.19; the steps are 1.9 of it less 0.9 of the last.
+    for name in ("a", "b"):
+        np.testing.assert_allclose(workspace.FetchBlob(name), [1 - 0.19 - 0.271] * 2, rtol=1e-6)
+    np.testing.assert_array_equal(workspace.FetchBlob("t"), workspace.FetchBlob("u"))
+    assert workspace.FetchBlob("t")[0] < 1

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netgrad.caffe2.python import core, schema
+from netgrad.caffe2.python.core.shared_gradients import separate_gradients
 from netgrad.caffe2.python.layers.layers import InstantiationContext
 from netgrad.caffe2.python.layers.tags import Tags
 
@@ -84,6 +85,7 @@ def generate_training_nets(
     if not model.has_loss():
         return init_net, net
     grad_map = net.AddGradientOperators(model.loss.field_blobs())
+    separate_gradients(net, model.param_to_optim, grad_map)
     model.apply_post_grad_net_modifiers(net, init_net, grad_map, modify_output_record=True)
     model.apply_optimizers(net, init_net, grad_map)
     model.apply_regularizers_after_optimizer(net, init_net, grad_map)

@@ -9,6 +9,7 @@ from typing import Any
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.makers.types import is_operator, near_types, registered_types
 from netgrad.caffe2.python import core, scope
+from netgrad.caffe2.python.core.shared_gradients import separate_gradients
 from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo, ParameterTags
 from netgrad.caffe2.python.modeling.parameter_sharing import parameter_sharing_context
 from netgrad.caffe2.python.optimizer_context import DEFAULT_OPTIM, OptimizerContext
@@ -187,6 +188,7 @@ class ModelHelper:
         self.Validate()
         self.gradient_ops_added = True
         self.grad_map = self.net.AddGradientOperators(*args, **kwargs)
+        separate_gradients(self.net, self.params, self.grad_map)
         self.param_to_grad.update(self.get_param_to_grad(self.params))
         for info in self._parameters_info.values():
             info.grad = self.param_to_grad.get(info.blob)

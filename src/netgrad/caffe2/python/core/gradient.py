@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from netgrad.caffe2.backward import ADDITION, ONLY_ADDITION, differentiate
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
@@ -206,6 +206,22 @@ class IR:
 
     def GetBackwardPass(self, ys: Any) -> tuple[list[OperatorDef], dict[str, Any]]:
         """See `GradientRegistry.GetBackwardPass`."""
+        _, operators, gradients = self.backward_pass(ys, overwritten="error")
+        return operators, gradients
+
+    def backward_pass(
+        self, ys: Any, *, overwritten: Literal["error", "keep"]
+    ) -> tuple[list[OperatorDef], list[OperatorDef], dict[str, Any]]:
+        """The forward operators, their gradient operators, and the map from blob to gradient.
+
+        Args:
+            ys: See `GradientRegistry.GetBackwardPass`.
+            overwritten: ``"keep"``: the forward operators returned keep values in copies that a later one
+                overwrites, where a gradient operator needs them; ``"error"``: such nets are refused.
+
+        Raises:
+            Exception: See `GradientRegistry.GetBackwardPass`.
+        """
         if isinstance(ys, list):
             targets: dict[str, Gradient | None] = {str(y): None for y in ys}
         elif isinstance(ys, dict):
@@ -214,7 +230,7 @@ class IR:
             raise TypeError("ys should either be a list or a dict.")
         makers = _AllMakers(GradientRegistry.gradient_registry_)
         try:
-            written, result = differentiate(self._operators, targets, rules=makers)
+            written, result = differentiate(self._operators, targets, rules=makers, overwritten=overwritten)
         except RuleError as error:
             if isinstance(error.__cause__, Exception):
                 raise error.__cause__ from None
@@ -226,9 +242,18 @@ class IR:
         except NetgradError as error:
             raise MakerFailure(str(error)) from error
         stopped = _stopped(result) - targets.keys()
-        return written, {
-            blob: _from_core(gradient) for blob, gradient in result.gradients.items() if blob not in stopped
-        }
+        forward = self._operators
+        if overwritten == "keep":
+            forward = [to_definition(operator) for operator in result.forward]
+        return (
+            forward,
+            written,
+            {
+                blob: _from_core(gradient)
+                for blob, gradient in result.gradients.items()
+                if blob not in stopped
+            },
+        )
 
 
 def _stopped(result: BackwardPass) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from netgrad.caffe2.makers.types import is_operator, near_types, registered_types
@@ -14,7 +14,7 @@ from netgrad.caffe2.python.core.blob_reference import (
     references,
 )
 from netgrad.caffe2.python.core.copies import cloned, part_of
-from netgrad.caffe2.python.core.gradient import GradientRegistry, GradientSlice
+from netgrad.caffe2.python.core.gradient import IR, GradientRegistry, GradientSlice
 from netgrad.caffe2.python.core.net_edits import NetEdits
 from netgrad.caffe2.python.core.net_names import next_blob_number, unique_net_name
 from netgrad.caffe2.python.core.net_operators import NetOperators
@@ -212,13 +212,26 @@ class Net(NetOperators, NetEdits, NetSettings, NetRecords):
         """Append ready operators."""
         self._extend(new_ops)
 
-    def AddGradientOperators(self, ys: Any, skip: int = 0) -> dict[str, Any]:
+    def AddGradientOperators(
+        self, ys: Any, skip: int = 0, *, overwritten: Literal["error", "keep"] = "error"
+    ) -> dict[str, Any]:
         """Append the backward pass over the operators from ``skip`` on; returns the map of gradients.
+
+        Args:
+            ys: See `GradientRegistry.GetBackwardPass`.
+            skip: How many operators are left out.
+            overwritten: ``"keep"`` adds copies of values that the net overwrites and a gradient operator
+                needs; ``"error"``, as in the original, refuses such nets.
 
         Raises:
             Exception: See `GradientRegistry.GetBackwardPass`.
         """
-        operators, gradients = GradientRegistry.GetBackwardPass(self._net.op[skip:], ys)
+        if overwritten == "keep":
+            forward, operators, gradients = IR(self._net.op[skip:]).backward_pass(ys, overwritten="keep")
+            del self._net.op[skip:]
+            self._extend(forward)
+        else:
+            operators, gradients = GradientRegistry.GetBackwardPass(self._net.op[skip:], ys)
         self._extend(operators)
         return {
             blob: GradientSlice(BlobReference(grad.indices, self), BlobReference(grad.values, self))
