@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnxruntime import OrtValue
 
+from netgrad.caffe2 import threads
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
 from netgrad.caffe2.lowering.held import ControlFlowError
@@ -61,7 +62,9 @@ class _Compiled:
     @staticmethod
     def of(net: Lowered) -> _Compiled:
         """The model, loaded."""
-        session = Session(net.model) if net.outputs or net.perhaps else None
+        session = None
+        if net.outputs or net.perhaps:
+            session = Session(net.model, threads=threads.number(), spin_after_runs=False)
         types = [] if session is None else [spec.dtype for spec in session.outputs.values()]
         return _Compiled(
             net,

@@ -64,6 +64,7 @@ class Session:
         priority_order: bool = True,
         optimization: Literal["off", "basic", "extended", "all"] = "all",
         promote: Iterable[str] = (),
+        spin_after_runs: bool = True,
     ) -> None:
         """Load ``model``.
 
@@ -77,6 +78,8 @@ class Session:
                 Runtime can. Its default order may compute all summands of a sum before it adds any.
             optimization: How far ONNX Runtime may rewrite the graph.
             promote: Names of initializers that become inputs and have to be fed from then on.
+            spin_after_runs: Whether threads wait for the next run for a while by computing in vain; better
+                not where several sessions run in turn.
 
         Raises:
             InvalidModelError: The model cannot be read, or is too large where it cannot be taken apart.
@@ -101,6 +104,8 @@ class Session:
         options.graph_optimization_level = _LEVELS[optimization]
         if threads is not None:
             options.intra_op_num_threads = threads
+        if not spin_after_runs:
+            options.add_session_config_entry("session.force_spinning_stop", "1")
         if priority_order and hasattr(options, "execution_order"):
             options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         serialised, arrays = _take_apart(self._model)

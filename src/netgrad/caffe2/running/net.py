@@ -65,7 +65,6 @@ class CreatedNet:
         self.failed_at = None
         for observer in self.observers:
             observer.start()
-        before = 0
         checked = float_exceptions.are_errors()
         for part in self._operator_by_operator() if checked else self.parts:
             check_stopped()
@@ -76,9 +75,8 @@ class CreatedNet:
                     else:
                         part.run(self._workspace)
                 except Exception as error:
-                    self.failed_at = _place(part, before, error)
+                    self.failed_at = _place(part, error)
                     raise
-            before += len(part.definitions)
         for counter in self._counters:
             everywhere.add(f"atomic_iter/stats/{counter}/num_iter".encode())
         for observer in self.observers:
@@ -87,8 +85,12 @@ class CreatedNet:
 
     def _operator_by_operator(self) -> list[Part]:
         if self._singly is None:
-            operators = [op for part in self.parts for op in part.definitions]
-            self._singly = [part for op in operators for part in partition([op])]
+            self._singly = []
+            for part in self.parts:
+                for place, op in zip(part.places, part.definitions, strict=True):
+                    (single,) = partition([op])
+                    single.places = [place]
+                    self._singly.append(single)
         return self._singly
 
     def benchmark(self, warmup: int, iterations: int, per_operator: bool) -> list[float]:
@@ -104,14 +106,14 @@ class CreatedNet:
         return times
 
 
-def _place(part: Part, before: int, error: Exception) -> int | None:
-    """The index of the operator that an error speaks of."""
+def _place(part: Part, error: Exception) -> int | None:
+    """The index in the net of the operator that an error speaks of."""
     if len(part.definitions) == 1:
-        return before
+        return part.places[0]
     text = str(error)
     named = (at for at, op in enumerate(part.definitions) if any(one in text for one in _titles(op)))
     at = next(named, None)
-    return None if at is None else before + at
+    return None if at is None else part.places[at]
 
 
 def _titles(op: OperatorDef) -> Iterator[str]:

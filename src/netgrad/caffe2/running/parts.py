@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnxruntime import OrtValue
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.definitions import to_operator
-from netgrad.caffe2.execute import Program, ShapeOfValuesError
+from netgrad.caffe2.execute import ShapeOfValuesError
 from netgrad.caffe2.lowering.held import ControlFlowError
 from netgrad.caffe2.lowering.scopes import CONTROL
 from netgrad.caffe2.running.blob import fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError, in_original_words
-from netgrad.caffe2.running.registry import Runner, runner_of, text_runner_of
+from netgrad.caffe2.running.programs import copied, program_of
+from netgrad.caffe2.running.registry import Runner, Update, runner_of, text_runner_of, update_of
 from netgrad.caffe2.running.stack import WorkspaceStack
 from netgrad.core import NetgradError, RuntimeFailureError
 
 if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
 
-_CACHED_PROGRAMS = 512
-
 
 class LoweredPart:
     """Operators that are compiled to one ONNX model for the types and ranks of what they read."""
 
     def __init__(self, definitions: Sequence[OperatorDef]) -> None:
-        self._program = _program(definitions)
+        self._program = program_of(definitions)
+        self.places: Sequence[int] = ()
         self.definitions = self._program.definitions
         self._reads = self._program.reads()
         self._perhaps = self._program.reads_perhaps()
@@ -143,6 +141,7 @@ class PythonPart:
 
     def __init__(self, definition: OperatorDef, runner: Runner) -> None:
         self.definitions = [definition]
+        self.places: Sequence[int] = ()
         self._runner = runner
         self._memory: dict[str, Any] = {}
 
@@ -156,7 +155,25 @@ class PythonPart:
             raise RunError(f"{to_operator(self.definitions[0])} can't run: {error}") from error
 
 
-Part: TypeAlias = "LoweredPart | PythonPart"
+class UpdatePart:
+    """One operator that changes rows of tables: in place, and otherwise compiled."""
+
+    def __init__(self, definition: OperatorDef, update: Update) -> None:
+        self.definitions = [definition]
+        self.places: Sequence[int] = ()
+        self._update = update
+        self._compiled: LoweredPart | None = None
+
+    def run(self, workspace: Workspace) -> None:
+        """Run the operator."""
+        if self._update(Call(self.definitions[0], workspace, {})):
+            return
+        if self._compiled is None:
+            self._compiled = LoweredPart(self.definitions)
+        self._compiled.run(workspace)
+
+
+Part: TypeAlias = "LoweredPart | PythonPart | UpdatePart"
 
 
 def partition(definitions: Iterable[OperatorDef], *, control: bool = True) -> list[Part]:
@@ -187,65 +204,71 @@ def _keep_scopes(parts: Sequence[Part]) -> bool:
 
 
 def _parts(definitions: Sequence[OperatorDef], compiled: Callable[[OperatorDef], bool]) -> list[Part]:
-    parts: list[Part] = []
-    together: list[OperatorDef] = []
-    for definition in definitions:
+    found = _Parts()
+    for at, definition in enumerate(definitions):
         runner = None if compiled(definition) else runner_of(definition)
-        if runner is None:
-            together.append(_without_mutex(definition))
-            continue
-        if together:
-            parts.append(LoweredPart(together))
-            together = []
-        parts.append(PythonPart(definition, runner))
-    if together:
-        parts.append(LoweredPart(together))
-    return parts
+        update = None if runner is not None else update_of(definition)
+        if runner is not None:
+            found.end()
+            found.add(PythonPart(definition, runner), [at])
+        elif update is not None:
+            found.updates.append((at, definition, update))
+        else:
+            found.together(at, definition)
+    found.end()
+    return found.parts
+
+
+class _Parts:
+    """Parts that are being made.
+
+    Updates of rows come after the operators that are compiled together, those behind them included that have
+    nothing to do with them: then a net with many tables is still one model, and the updates.
+
+    Attributes:
+        parts: The parts that are ready.
+        updates: The updates that are to come, with their places in the net.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.updates: list[tuple[int, OperatorDef, Update]] = []
+        self._together: list[tuple[int, OperatorDef]] = []
+
+    def together(self, at: int, definition: OperatorDef) -> None:
+        """Compile an operator with those before it."""
+        if any(_depend(update, definition) for _, update, _ in self.updates):
+            self.end()
+        self._together.append((at, _without_mutex(definition)))
+
+    def end(self) -> None:
+        """End the parts that are being made."""
+        if self._together:
+            self.add(LoweredPart([one for _, one in self._together]), [at for at, _ in self._together])
+        for at, definition, update in self.updates:
+            self.add(UpdatePart(definition, update), [at])
+        self._together, self.updates = [], []
+
+    def add(self, part: Part, places: Sequence[int]) -> None:
+        """Add a part with the operators of these places."""
+        part.places = places
+        self.parts.append(part)
+
+
+def _depend(first: OperatorDef, second: OperatorDef) -> bool:
+    """Whether it matters which of two operators runs first, as it always may where one holds a net."""
+    if any(argument.HasField("n") for argument in second.arg):
+        return True
+    return not {*first.input, *first.output}.isdisjoint(second.output) or not set(first.output).isdisjoint(
+        second.input
+    )
 
 
 def _without_mutex(definition: OperatorDef) -> OperatorDef:
     """A counter that is locked, as one that isn't: operators run one after the other."""
     if definition.type != "AtomicIter":
         return definition
-    plain = _copy(definition)
+    plain = copied(definition)
     plain.type = "Iter"
     del plain.input[0]
     return plain
-
-
-_programs: OrderedDict[bytes, Program] = OrderedDict()
-_programs_lock = Lock()
-
-
-def _program(definitions: Sequence[OperatorDef]) -> Program:
-    """The program of a list of operators; the same list, used again, has the same program.
-
-    Programs with seeded operators are not shared, since a net that is created anew draws the same numbers
-    again.
-    """
-    if any(map(_is_seeded, definitions)):
-        return Program(definitions, complete=True)
-    key = b"".join(
-        len(content).to_bytes(8, "little") + content
-        for content in (definition.SerializeToString(deterministic=True) for definition in definitions)
-    )
-    with _programs_lock:
-        found = _programs.get(key)
-        if found is None:
-            found = _programs[key] = Program([_copy(definition) for definition in definitions], complete=True)
-            if len(_programs) > _CACHED_PROGRAMS:
-                _programs.popitem(last=False)
-        _programs.move_to_end(key)
-    return found
-
-
-def _is_seeded(definition: OperatorDef) -> bool:
-    """Whether an operator, or one in a net that it holds, has a seed."""
-    inner = (one for argument in definition.arg for one in argument.n.op)
-    return definition.device_option.HasField("random_seed") or any(map(_is_seeded, inner))
-
-
-def _copy(definition: OperatorDef) -> OperatorDef:
-    copy = OperatorDef()
-    copy.CopyFrom(definition)
-    return copy

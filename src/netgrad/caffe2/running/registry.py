@@ -1,4 +1,8 @@
-"""The registry of operators that run in Python, between the parts of a net that ONNX Runtime runs."""
+"""The registry of operators that run in Python, between the parts of a net that ONNX Runtime runs.
+
+Operators that change few rows of large tables are a kind of their own: a table is changed in place, and where
+that can't be done the operator runs on ONNX Runtime, which makes a new table.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 Runner: TypeAlias = "Callable[[Call], None]"
 """Runs one operator: reads its inputs and writes its outputs by the `Call` that it is given."""
 
+Update: TypeAlias = "Callable[[Call], bool]"
+"""Runs one operator in place if it can be done, and says whether it was; otherwise nothing has changed."""
+
 Condition: TypeAlias = "Callable[[OperatorDef], bool]"
 
 
@@ -26,6 +33,7 @@ class _Entry:
 
 _ENTRIES: dict[str, _Entry] = {}
 _OF_TEXTS: dict[str, Runner] = {}
+_UPDATES: dict[str, Update] = {}
 
 
 def runs(*types: str, when: Condition | None = None) -> Callable[[Runner], Runner]:
@@ -54,6 +62,21 @@ def runs_texts(*types: str) -> Callable[[Runner], Runner]:
         return function
 
     return register
+
+
+def updates_in_place(*types: str) -> Callable[[Update], Update]:
+    """Register what changes tables in place for operators of these types, which are lowered as well."""
+
+    def register(function: Update) -> Update:
+        _UPDATES.update(dict.fromkeys(types, function))
+        return function
+
+    return register
+
+
+def update_of(definition: OperatorDef) -> Update | None:
+    """What runs an operator in place, or None."""
+    return _UPDATES.get(definition.type)
 
 
 def runner_of(definition: OperatorDef) -> Runner | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from netgrad.caffe2 import threads
 from netgrad.caffe2.python.lazy import TriggerLazyImport
 from netgrad.caffe2.running import float_exceptions
 
@@ -15,7 +16,8 @@ def GlobalInit(args: Sequence[str]) -> bool:
     """Note the flags of the native runtime, the first being the program's name.
 
     ``--caffe2_operator_throw_if_fp_exceptions=1`` makes floating point exceptions of operators errors, until
-    it is given as 0. Other flags have no effect.
+    it is given as 0. ``--caffe2_omp_num_threads`` or ``--caffe2_mkl_num_threads`` is how many threads one
+    operator may use, otherwise the environment's ``OMP_NUM_THREADS``. Other flags have no effect.
 
     Raises:
         AssertionError: They are no texts.
@@ -23,6 +25,7 @@ def GlobalInit(args: Sequence[str]) -> bool:
     assert all(isinstance(one, str) for one in args), f"flags are texts, not {list(args)!r}"
     _arguments[:] = args
     float_exceptions.read_flags(args)
+    threads.read_flags(args)
     return True
 
 

@@ -32,6 +32,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     ranking,
     rebatching,
     reservoir,
+    row_updates,
     sharing,
     sparse_dropout,
     sparse_updates,
