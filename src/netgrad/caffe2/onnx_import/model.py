@@ -9,12 +9,13 @@ import onnx_ir as ir
 
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
-from netgrad.caffe2.onnx_import.node import NUMBERS, Node, Target
-from netgrad.caffe2.onnx_import.own import DOMAIN, take_over, write_own
+from netgrad.caffe2.onnx_import.node import NUMBERS, Target
+from netgrad.caffe2.onnx_import.operators import write_operators
+from netgrad.caffe2.onnx_import.own import DOMAIN, take_over
 from netgrad.caffe2.onnx_import.registry import WRITERS
 from netgrad.caffe2.saved_model import SavedModel, init_net_of
-from netgrad.core import InvalidArgumentError, InvalidModelError, Operator, UnsupportedOperatorError
-from netgrad.core.errors import MissingRule, nearest
+from netgrad.core import InvalidArgumentError, InvalidModelError
+from netgrad.core.errors import nearest
 from netgrad.onnx.expand import expand
 from netgrad.onnx.prepare import prepare
 from netgrad.onnx.read import ModelSource, load
@@ -70,10 +71,7 @@ def write_graph(model: ir.Model, *, untyped: bool = False) -> tuple[Target, ir.G
     types = value_types(graph)
     net = NetDef(name=graph.name or "net")
     target = Target(net, types, all_names(graph))
-    operators = operators_of(graph)
-    read = {name for op in operators for name in op.inputs} | {value.name for value in graph.outputs}
-    unread = frozenset(name for op in operators for name in op.outputs) - read
-    _write_all(operators, opset, target, unread)
+    write_operators(operators_of(graph), opset, target, outputs)
     _write_constant_outputs(graph, target)
     _add_parameters(graph, target)
     return target, graph
@@ -116,28 +114,6 @@ def _check_inputs(graph: ir.Graph) -> None:
             raise InvalidModelError(
                 f"input '{value.name}' is {value.type}, and Caffe2 has no blobs of that type"
             )
-
-
-def _write_all(operators: Sequence[Operator], opset: int, target: Target, unread: frozenset[str]) -> None:
-    refused: list[UnsupportedOperatorError] = []
-    for index, op in enumerate(operators):
-        writer = write_own if op.domain == DOMAIN else WRITERS.get(op.type) if not op.domain else None
-        node = Node(op, opset, target, unread)
-        try:
-            if writer is None:
-                raise node.refused("Caffe2 has no operator for it")
-            writer(node)
-        except UnsupportedOperatorError as error:
-            missing = [MissingRule(one.operator, index, one.reason) for one in error.operators]
-            refused.append(UnsupportedOperatorError(error.message, missing, hint=error.hint))
-    if len(refused) == 1:
-        raise refused[0]
-    if refused:
-        raise UnsupportedOperatorError(
-            "\n  ".join(dict.fromkeys(error.message for error in refused)),
-            [one for error in refused for one in error.operators],
-            hint=next((error.hint for error in refused if error.hint), None),
-        )
 
 
 def _write_constant_outputs(graph: ir.Graph, target: Target) -> None:

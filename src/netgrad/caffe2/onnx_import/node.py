@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,25 @@ class Target:
         self.types = types
         self._taken = taken
 
+    def inner(self, types: Mapping[str, TensorInfo], name: str) -> Target:
+        """A net inside of an operator, which reads the same parameters.
+
+        Args:
+            types: What is known of the values inside.
+            name: What the net is called.
+        """
+        found = Target(NetDef(name=self.fresh(name)), {**self.types, **types}, self._taken)
+        found.parameters = self.parameters
+        return found
+
+    def write(self, type_: str, inputs: Sequence[str], output: str, **arguments: Any) -> str:
+        """Write an operator that belongs to no node; give its output."""
+        definition = OperatorDef(type=type_, name="", input=inputs, output=[output])
+        for name, value in arguments.items():
+            definition.arg.append(make_argument(name, value))
+        self.net.op.append(definition)
+        return output
+
     def fresh(self, wish: str) -> str:
         """A name that nothing has."""
         name, number = wish, 1
@@ -53,13 +72,14 @@ class Node:
         opset: The version of its operator set.
         inputs: The blobs that it reads; empty where one is left out.
         outputs: The blobs that it writes; those that nobody reads have names as well.
+        target: The net that is being written.
     """
 
     def __init__(self, op: Operator, opset: int, target: Target, unread: frozenset[str]) -> None:
         self.op = op
         self.opset = opset
         self.inputs = op.inputs
-        self._target = target
+        self.target = target
         self._unread = unread
         self.outputs = tuple(name or self.fresh("unread") for name in op.outputs)
 
@@ -82,7 +102,7 @@ class Node:
 
     def info(self, at: int) -> TensorInfo:
         """What is known of an input."""
-        return self._target.types.get(self.inputs[at], TensorInfo()) if self.has(at) else TensorInfo()
+        return self.target.types.get(self.inputs[at], TensorInfo()) if self.has(at) else TensorInfo()
 
     def rank(self, at: int = 0) -> int:
         """The rank of an input.
@@ -171,13 +191,18 @@ class Node:
         for name, value in arguments.items():
             if value is not None:
                 definition.arg.append(make_argument(name, value))
-        self._target.net.op.append(definition)
+        self.target.net.op.append(definition)
         return str(writes[0])
+
+    def inner(self, types: Mapping[str, TensorInfo], wish: str) -> Target:
+        """What a net inside of the operator is written to."""
+        first = next((name for name in self.op.outputs if name), self.op.type)
+        return self.target.inner(types, f"{first}_{wish}")
 
     def fresh(self, wish: str) -> str:
         """A name for a blob in between."""
         first = next((name for name in self.op.outputs if name), self.op.type)
-        return self._target.fresh(f"{first}_{wish}")
+        return self.target.fresh(f"{first}_{wish}")
 
     def step(self, type_: str, inputs: Sequence[str], **arguments: Any) -> str:
         """Write an operator with one output, a blob in between, and give that."""
@@ -186,8 +211,8 @@ class Node:
     def parameter(self, array: Array, wish: str) -> str:
         """A new parameter of the model."""
         name = self.fresh(wish)
-        self._target.parameters[name] = array
-        self._target.types[name] = TensorInfo(ir.DataType.from_numpy(array.dtype), array.shape, array)
+        self.target.parameters[name] = array
+        self.target.types[name] = TensorInfo(ir.DataType.from_numpy(array.dtype), array.shape, array)
         return name
 
     def number_of(self, dtype: ir.DataType) -> int:
