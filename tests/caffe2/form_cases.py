@@ -137,6 +137,18 @@ AXES = [
 ]
 
 TYPES = [
+    Case(
+        "NormalizePlanarYUV(x,w,s)->(y)",
+        {"x": normal(2, 3, 2, 1), "w": normal(1, 3), "s": positive(1, 3)},
+        lambda g: {"y": (g["x"] - g["w"][0][:, None, None]) / g["s"][0][:, None, None]},
+        (),
+    ),
+    fixed(
+        "DenseVectorToIdList(x)->(n,y)",
+        {"x": np.array([[-2.0, -1.5, -1.4, -0.5], [0.4, 0.5, 0.0, 1.0]])},
+        n=[2, 2],
+        y=[0, 1, 1, 3],
+    ),
     fixed("SumInt(x,w)->(y)", {"x": np.array([1.5, 2.0]), "w": np.array([0.5, -3.0])}, y=[2.0, -1.0]),
     *(
         Case(

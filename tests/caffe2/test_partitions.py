@@ -225,6 +225,29 @@ def _pooled(rows: Any) -> Any:
     return np.stack([rows[0], np.zeros(5), rows[1] + rows[2] + rows[3]])
 
 
+def test_halves_between_eight_bits() -> None:
+    """A row from -2 to 2 has steps of 4 / 255, and 0 lies halfway, which floats put below."""
+    row = np.array([[-2, 0, 2]], np.float32)
+    inverse = np.float32(1) / (np.float32(4) / np.float32(255))
+    assert np.float32(2) * inverse < 127.5
+    numbers, pair = _run("FloatToRowwiseQuantized8Bits", {"x": row}, 2)
+    assert numbers.tolist() == [[0, 127, 255]]
+    (fused,) = _run("FloatToFused8BitRowwiseQuantized", {"x": row}, 1)
+    assert fused[0, :3].tolist() == [0, 128, 255]
+    # Of steps of 1, which are exact, halves are rounded up; in a fused table to the even number.
+    whole = np.array([[0, 0.5, 1.5, 255]], np.float32)
+    assert _run("FloatToRowwiseQuantized8Bits", {"x": whole}, 2)[0].tolist() == [[0, 1, 2, 255]]
+    assert _run("FloatToFused8BitRowwiseQuantized", {"x": whole}, 1)[0][0, :4].tolist() == [0, 0, 2, 255]
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_tables_of_no_rows(bits: int) -> None:
+    (packed,) = _run(f"FloatToFused{bits}BitRowwiseQuantized", {"x": np.zeros((0, 8), np.float32)}, 1)
+    assert packed.shape == (0, bits + (8 if bits == 8 else 4))
+    (rows,) = _run(f"Fused{bits}BitRowwiseQuantizedToFloat", {"x": packed}, 1)
+    assert rows.shape == (0, 8)
+
+
 def test_eight_bits() -> None:
     """Within half a step of the row; sums are those of the rounded rows."""
     step = (TABLE.max(1, keepdims=True) - TABLE.min(1, keepdims=True)) / 255

@@ -26,7 +26,9 @@ def _kept(b: Builder, mask: Value, x: Value) -> Value:
 
 @lowers("DenseVectorToIdList")
 def _dense_to_ids(c: Context, x: Value) -> Sequence[Value]:
-    """For each row how many elements are not zero, and which ones."""
+    """For each row how many elements are not zero as whole numbers, a half being one, and which ones."""
+    if x.is_floating:  # the whole part of what is a half more
+        x = c.b.cast(x + 0.5, ir.DataType.INT64)
     counts, columns = _true_places(c.b, c.b.op("Not", x.equals(0)))
     return [counts, c.b.cast(columns, ir.DataType.INT32)]
 

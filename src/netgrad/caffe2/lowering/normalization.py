@@ -192,6 +192,13 @@ def _group_norm_gradient(
     return gradients(c.b, lambda b, given: _group_norm(c, b, given)[:1], [x, gamma, beta], [dy])
 
 
+@lowers("NormalizePlanarYUV")
+def _normalize_planes(c: Context, x: Value, mean: Value, deviation: Value) -> Value:
+    """Each plane of each image less its mean, by its deviation, which are the first rows of two matrices."""
+    mean, deviation = (spread(c, c.b, c.b.squeeze(c.b.slice(m, 0, 0, 1), [0]), x) for m in (mean, deviation))
+    return (x - mean) / deviation
+
+
 @lowers("AffineChannel")
 def _affine_channel(c: Context, x: Value, scale: Value, bias: Value) -> Value:
     return x * spread(c, c.b, scale, x) + spread(c, c.b, bias, x)

@@ -38,7 +38,7 @@ def _quantized(call: Call) -> tuple[Array, Array, Array]:
 def _pack(call: Call) -> None:
     numbers, scale, bias = _quantized(call)
     bits = _bits(call)
-    parts = numbers.reshape(len(numbers), -1, 8 // bits)
+    parts = numbers.reshape(len(numbers), numbers.shape[1] * bits // 8, 8 // bits)
     packed = np.zeros(parts.shape[:2], np.uint8)
     for place in range(8 // bits):
         packed |= parts[:, :, place] << np.uint8(place * bits)

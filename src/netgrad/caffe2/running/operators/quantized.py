@@ -18,11 +18,15 @@ _TINY = 1e-8
 
 def _quantized(x: Array) -> tuple[Array, Array, Array]:
     """The numbers, scales and biases of rows."""
-    rows = x.reshape(len(x), -1).astype(np.float32)
+    rows = _matrix(x).astype(np.float32)
     low = rows.min(1, keepdims=True)
     span = rows.max(1, keepdims=True) - low
     numbers = np.rint((rows - low) * (np.float32(255) / (span + np.float32(_TINY))))
     return numbers.astype(np.uint8), span / np.float32(255), low
+
+
+def _matrix(x: Array) -> Array:
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def _fused(x: Array) -> tuple[Array, Array, Array]:
@@ -37,17 +41,19 @@ def _floats(numbers: Array, scale: Array, bias: Array) -> Array:
 
 @runs("FloatToRowwiseQuantized8Bits")
 def _quantize(call: Call) -> None:
+    """Numbers are told with the scale, and rounded away from 0; those of a fused table with the span."""
     x = call.array(0)
-    numbers, scale, bias = _quantized(x)
-    flat = scale == 0
-    call.write(0, numbers.reshape(x.shape))
-    call.write(1, np.concatenate([np.where(flat, np.float32(1), scale), bias], 1))
+    _, scale, bias = _quantized(x)
+    scale = np.where(scale == 0, np.float32(1), scale)
+    steps = (_matrix(x) - bias) * (np.float32(1) / scale)
+    call.write(0, np.floor(steps + np.float32(0.5)).astype(np.uint8).reshape(x.shape))
+    call.write(1, np.concatenate([scale, bias], 1))
 
 
 @runs("Rowwise8BitQuantizedToFloat")
 def _dequantize(call: Call) -> None:
     x, pair = call.array(0), call.array(1)
-    call.write(0, _floats(x.reshape(len(x), -1), pair[:, :1], pair[:, 1:]).reshape(x.shape))
+    call.write(0, _floats(_matrix(x), pair[:, :1], pair[:, 1:]).reshape(x.shape))
 
 
 @runs("FloatToFused8BitRowwiseQuantized", "HalfFloatToFused8BitRowwiseQuantized")
