@@ -8,6 +8,7 @@ from tests.caffe2.operator_cases import Array, Case, conv, normal, positive, una
 from tests.caffe2.other_cases import fixed
 
 YES_NO = np.array([[True, False, True], [False, False, True]])
+OVER_NONE = ("ReduceFrontSum", "ReduceBackMean", "ReduceFrontMax")
 COUNTED = np.arange(3)
 NO_YES = np.array([[True, True, False], [False, True, True]])
 
@@ -95,6 +96,7 @@ AXES = [
         {"x": normal(4, 2, 3), "s": np.array([1], np.int64), "e": np.array([-2], np.int64)},
         lambda g: {"y": g["x"][1:3]},
     ),
+    *(unary(f"{type_}(x)->(y) {{num_reduce_dim=0}}", np.copy, normal(3)) for type_ in OVER_NONE),
     unary("ReduceL1(x)->(y)", np.abs, np.asarray(-0.7)),
     unary("ReduceL2(x)->(y) {keepdims=0}", np.abs, np.asarray(-0.7)),
     Case(

@@ -230,7 +230,7 @@ def test_halves_between_eight_bits() -> None:
     row = np.array([[-2, 0, 2]], np.float32)
     inverse = np.float32(1) / (np.float32(4) / np.float32(255))
     assert np.float32(2) * inverse < 127.5
-    numbers, pair = _run("FloatToRowwiseQuantized8Bits", {"x": row}, 2)
+    numbers, _ = _run("FloatToRowwiseQuantized8Bits", {"x": row}, 2)
     assert numbers.tolist() == [[0, 127, 255]]
     (fused,) = _run("FloatToFused8BitRowwiseQuantized", {"x": row}, 1)
     assert fused[0, :3].tolist() == [0, 128, 255]

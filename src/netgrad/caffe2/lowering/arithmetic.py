@@ -115,7 +115,6 @@ def _variadic(c: Context, *terms: Value) -> Value:
             raise c.refused(f"'{name}' has another shape than '{first}'")
     if len(terms) == 1:
         return c.b.op("Identity", terms[0])
-    c.same_ranks(*terms)
     type_ = "Sum" if c.definition.type == "SumInt" else c.definition.type
     if type_ == "Mean" and terms[0].dtype is ir.DataType.DOUBLE:
         return c.b.op("Sum", *terms) * (1.0 / len(terms))  # ONNX Runtime has a kernel for float32

@@ -94,7 +94,7 @@ def _one_end(c: Context, b: Builder, given: list[Value], type_: str) -> Value:
     end, reduction = _ENDS[type_]
     count = c.argument("num_reduce_dim", 1)
     axes = list(range(count) if end == "Front" else range(c.rank(x) - count, c.rank(x)))
-    if not sizes and type_ == "ReduceFrontSum" and c.rank(x) == 1:
+    if not sizes and type_ == "ReduceFrontSum" and c.rank(x) == len(axes) == 1:
         return _summed_in_order(b, x)
     if not sizes:
         return b.reduce(reduction, x, axes, keepdims=False)
