@@ -60,6 +60,7 @@ original:
 	$(PYTHON) -m venv $(VENV)-original
 	$(VENV)-original/bin/python -m pip --quiet install -e '.[dev]' 'numpy<2.3' 'scipy<1.14' 'torch==2.13.0' pytest-timeout tabulate
 	$(VENV)-original/bin/python -m tests.original
+	ORIGINAL_RELEASE=1.0.0 $(VENV)-original/bin/python -m tests.original
 
 # Real models: fetched into .cache/, differentiated as shipped, held against central differences.
 corpus: $(VENV)/dev

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.original.files import FetchError, fetch, listed
+from tests.original.files import RELEASE, FetchError, fetch, listed
 from tests.original.known import reason_for
 from tests.original.plugin import EXAMPLES
 from tests.original.run import Outcome, run
 from tests.original.table import PAGE, as_page
 
-PASSING = Path(__file__).with_name("passing.json")
+PASSING = Path(__file__).with_name(f"passing-{RELEASE}.json")
 """Which tests pass with the original: file to ``class::test``."""
 
 
@@ -64,7 +64,7 @@ def _judge(outcomes: Iterator[Outcome], passing: Mapping[str, Sequence[str]], wr
         passed = sum(test in outcome.passed for test in expected)
         print(f"{outcome.name}: {passed} of {len(expected)}  {outcome.fault}", flush=True)
         for test in expected:
-            reason = reason_for(f"{outcome.name}::{test}")
+            reason = reason_for(f"{outcome.name}::{test}", RELEASE)
             if test not in outcome.passed and reason is None:
                 faults += 1
                 print(f"  fault: {test}: {outcome.failed.get(test, 'did not run')[:300]}", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,10 +11,14 @@ from pathlib import Path
 
 from tests.original.known import EXCLUDED
 
-PACKAGE = "torch==1.10.2"
-"""The last one with Caffe2 inside. Nothing but test files is taken out of it."""
+_RELEASES = {"1.10.2": "3.9", "1.0.0": "3.7"}  # and a Python that each has a package for
+RELEASE = os.environ.get("ORIGINAL_RELEASE", "1.10.2")
+"""The release of PyTorch whose Caffe2 is meant: the last one with it inside, or the first, of 2018."""
 
-CACHE = Path(__file__).parents[2] / ".cache" / "original"
+PACKAGE = f"torch=={RELEASE}"
+"""Where the test files come from. Nothing else is taken out of it."""
+
+CACHE = Path(__file__).parents[2] / ".cache" / "original" / RELEASE
 ROOT = CACHE / "caffe2" / "python"
 """Where the test files are, in the folders that they have in the original."""
 
@@ -28,14 +33,24 @@ def fetch() -> None:
     """Download the package if the test files aren't there, and take them out.
 
     Raises:
-        FetchError: The package cannot be downloaded.
+        FetchError: The package cannot be downloaded, or is none of those that are known.
     """
+    if RELEASE not in _RELEASES:
+        raise FetchError(f"ORIGINAL_RELEASE is one of {', '.join(_RELEASES)}, not {RELEASE}")
     if ROOT.is_dir():
         return
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download"]
-        command += ["--no-deps", "--only-binary", ":all:", "--python-version", "3.9", "--dest", folder]
+        command += [
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            _RELEASES[RELEASE],
+            "--dest",
+            folder,
+        ]
         command += ["--platform", "manylinux1_x86_64", PACKAGE]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:

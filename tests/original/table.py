@@ -5,17 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from tests.original.files import RELEASE
 from tests.original.known import EXCLUDED, reason_for
 from tests.original.run import Outcome
 
-PAGE = "docs/reference/caffe2-tests.md"
+PAGE = f"docs/reference/caffe2-tests-{RELEASE}.md"
 """Where the page stands, from the root of the repository."""
 
-_INTRODUCTION = """\
-# Caffe2's own tests
+_INTRODUCTION = f"""\
+# Caffe2's own tests, release {RELEASE}
 
-The test files of the last Caffe2 (in PyTorch 1.10.2), run with `netgrad.caffe2` in its place. A test counts
-if it passes with Caffe2 itself on a CPU. `make original` fetches the files, runs them and writes this page.
+The test files of the Caffe2 in PyTorch {RELEASE}, run with `netgrad.caffe2` in its place. A test counts if it
+passes with Caffe2 itself on a CPU. `make original` fetches the files, runs them and writes this page.
 """
 
 
@@ -32,7 +33,11 @@ def as_page(outcomes: Sequence[Outcome], passing: Mapping[str, Sequence[str]]) -
         rows.append(f"| {outcome.name} | {len(expected)} | {len(good)} |")
         for test in expected:
             if test not in good:
-                why = reason_for(f"{outcome.name}::{test}") or outcome.failed.get(test) or outcome.fault
+                why = (
+                    reason_for(f"{outcome.name}::{test}", RELEASE)
+                    or outcome.failed.get(test)
+                    or outcome.fault
+                )
                 failures.append(f"| {outcome.name} | {test.replace('::', '.')} | {_short(why)} |")
     excluded = [f"| {start} | {reason} |" for start, reason in EXCLUDED.items()]
     parts = [_INTRODUCTION, f"Of {total} tests {passed} pass.", ""]
