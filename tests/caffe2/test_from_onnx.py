@@ -14,6 +14,7 @@ from netgrad import caffe2
 from netgrad.caffe2 import workspace
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.onnx_import.registry import WRITERS
+from netgrad.caffe2.python import core
 from netgrad.core import InvalidArgumentError, InvalidModelError, UnsupportedOperatorError
 from tests.caffe2.onnx_rows import I3, ROWS, Array, model_of, typed
 from tests.caffe2.operator_cases import Case
@@ -168,6 +169,26 @@ def test_parameters_of_all_types(dtype: str) -> None:
     found = _run_in_workspace(caffe2.from_onnx(model), {"x": value[:1]}, "y")
     assert found.dtype == value.dtype
     np.testing.assert_array_equal(found, np.concatenate([value[:1], value]))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if re.search("= (RNN|GRU|LSTM)", row)])
+def test_recurrent_nets_have_gradients(row: str) -> None:
+    """They agree with those of the ONNX model."""
+    model, inputs = model_of(row)
+    model = typed(model)
+    wrt = [name for name in inputs if any(name in node.input for node in model.graph.node)]
+    expected = netgrad.run(netgrad.grad(model, wrt=wrt), inputs)
+    converted = caffe2.from_onnx(model)
+    net = core.Net(converted.predict_net)
+    net.SumElements("y", "loss")
+    gradients = net.AddGradientOperators(["loss"])
+    workspace.RunNetOnce(converted.init_net)
+    for name, array in inputs.items():
+        workspace.FeedBlob(name, array)
+    workspace.RunNetOnce(net)
+    for name in wrt:
+        found = workspace.FetchBlob(gradients[name])
+        np.testing.assert_allclose(found, expected[f"{name}_grad"], rtol=1e-4, atol=1e-5)
 
 
 def test_sequences_whose_batch_comes_first() -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from netgrad.caffe2.arguments import make_argument
 from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from netgrad.caffe2.onnx_import.node import Node
 from netgrad.caffe2.onnx_import.registry import writes
+from netgrad.caffe2.recurrence import Link
+from netgrad.caffe2.recurrence_backward import backward_arguments, link_arguments
 
 _GATES = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 1, 3)}
 """Where Caffe2's gates stand in ONNX's order: r z h of z r h, and i f o c of i o f c."""
@@ -37,6 +40,7 @@ def _recurrent(n: Node) -> None:
     rows = n.step("Transpose", n.inputs[:1], axes=[1, 0, 2]) if batch_first else n.inputs[0]
     lengths = n.inputs[_LENGTHS] if n.has(_LENGTHS) else ""
     turning = lengths or (_all_lengths(n, rows) if True in reverse else "")
+    valid = _valid(n, rows, lengths) if lengths else ""
     found: list[list[str]] = []
     for direction, backwards in enumerate(reverse):
         cell = _Cell(n, direction, len(reverse), functions[direction], lengths)
@@ -44,9 +48,8 @@ def _recurrent(n: Node) -> None:
         everything, *last = cell.write(given)
         if backwards:
             everything = n.step("ReversePackedSegs", [everything, turning])
-        if lengths:
-            last = [n.step("Copy", [blob]) for blob in last]  # the original has them in the same memory
-            n.write("VariableLengthSequencePadding", [everything, lengths], [everything])
+        if valid:
+            everything = n.step("Mul", [everything, valid])
         found.append([n.step("ExpandDims", [everything], dims=[1]), *last])
     for at, (output, axis) in enumerate(zip(n.outputs, (1, 0, 0), strict=False)):
         parts = [direction[at] for direction in found]
@@ -91,6 +94,20 @@ def _all_lengths(n: Node, rows: str) -> str:
     return n.step("Cast", [n.step("Tile", [steps, batch], axis=0)], to=TensorProto.INT32)
 
 
+def _valid(n: Node, rows: str, lengths: str) -> str:
+    """1 for the steps within each sequence and 0 for those behind it, (steps, batch, 1)."""
+    steps = n.step("Slice", [n.step("Shape", [rows])], starts=[0], ends=[1])
+    numbers = n.step("Cast", [n.step("Range", [steps])], to=TensorProto.INT32)
+    within = n.step("GT", [lengths, n.step("ExpandDims", [numbers], dims=[1])])
+    mask = n.step("StopGradient", [n.step("Cast", [within], to=_number(n))])
+    return n.step("ExpandDims", [mask], dims=[2])
+
+
+def _number(n: Node) -> int:
+    """Caffe2's number of the type of the weights."""
+    return n.number_of(n.info(_R).dtype or ir.DataType.FLOAT)
+
+
 class _Cell:
     """One direction that is being written."""
 
@@ -128,9 +145,17 @@ class _Cell:
         links = [
             link
             for state in states
-            for link in ((before[state], states[state], 0), (after[state], states[state], 1))
+            for link in (Link(before[state], states[state], 0), Link(after[state], states[state], 1))
         ]
-        links.append((row, sequence, 0))
+        backward = backward_arguments(
+            self._step,
+            (row, sequence),
+            {before[state]: (states[state], after[state]) for state in states},
+            self._read,
+            name=f"{name}/backward",
+            # the sequence, and the last rows of the states
+            outputs_with_grads=[place for at, place in enumerate((0, 1, 3)) if n.reads_output(at)] or [0],
+        )
         n.write(
             "RecurrentNetwork",
             [sequence, *initial, *self._read],
@@ -140,11 +165,10 @@ class _Cell:
             alias_offset=[offset for _, _, offset in shown],
             recurrent_states=list(states.values()),
             initial_recurrent_state_ids=list(range(1, 1 + len(initial))),
-            link_internal=[inside for inside, _, _ in links],
-            link_external=[outside for _, outside, _ in links],
-            link_offset=[offset for _, _, offset in links],
+            **link_arguments("link", [*links, Link(row, sequence, 0)]),
             step_net=self._step,
             timestep=number,
+            **backward,
         )
         return [outputs["hidden"][0], *(outputs[state][1] for state in outputs)]
 
@@ -164,7 +188,8 @@ class _Cell:
         first = (self._direction * blocks + block) * count
         places = np.concatenate([np.arange(size) + (first + gate) * size for gate in gates])
         flat = n.write("Reshape", [tensor], [n.fresh(f"{wish}_rows"), n.fresh("old_shape")], shape=shape)
-        return n.step("Gather", [flat, n.parameter(places.astype(np.int64), f"{wish}_places")])
+        chosen = n.parameter(places.astype(np.int64), f"{wish}_places")
+        return n.step("Gather", [flat, chosen], dense_gradient=1)
 
     def _bias(self, block: int, gates: tuple[int, ...]) -> str:
         """The bias of a row (block 0) or of a step (1)."""
@@ -251,7 +276,17 @@ class _Cell:
             self._add(function, [summed], after["hidden"])
             return
         new = self._add(function, [summed], f"{name}/new")
-        flat = [self._add("Squeeze", [blob], f"{blob}_rows", dims=[0]) for blob in (new, state)]
-        lengths = self._outer(self._lengths)
-        valid = self._add("GT", [lengths, number], f"{name}/valid", broadcast=1)
-        self._add("Conditional", [valid, *flat], after["hidden"])
+        # as numbers: Caffe2 has no gradient of choices
+        valid = self._add("GT", [self._outer(self._lengths), number], f"{name}/valid", broadcast=1)
+        ended = self._add("Not", [valid], f"{name}/ended")
+        parts = [
+            self._add("Mul", [blob, self._mask(mask)], f"{blob}_part")
+            for blob, mask in ((new, valid), (state, ended))
+        ]
+        self._add("Sum", parts, after["hidden"])
+
+    def _mask(self, choice: str) -> str:
+        """1 where a choice holds, and 0, for each sequence of the batch, (batch, 1)."""
+        numbers = self._add("Cast", [choice], f"{choice}_numbers", to=_number(self.n))
+        constant = self._add("StopGradient", [numbers], f"{choice}_constant")
+        return self._add("ExpandDims", [constant], f"{choice}_column", dims=[1])

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from netgrad.caffe2.caffe2_pb2 import NetDef, OperatorDef
-from netgrad.caffe2.makers.notation import Refusal
+from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.python import core, workspace
-from netgrad.caffe2.recurrence import FORWARD, GRADIENT, Link, Recurrence, undefined
+from netgrad.caffe2.recurrence import FORWARD, GRADIENT, Link, Recurrence
+from netgrad.caffe2.recurrence_backward import backward_arguments, link_arguments
 
 
 def recurrent_net(
@@ -68,25 +68,16 @@ def recurrent_net(
     ]
     arguments: dict[str, Any] = {}
     if not forward_only:
-        backward = _Backward(proto, list(after.values()), set(map(str, recompute_blobs_on_backward or ())))
-        backward_links: list[Link] = []
-        for before, state in states.items():
-            backward_links.append(Link(f"{after[before]}_grad", f"{state}_grad", 1))
-            backward_links.append(Link(backward.gradient(before), f"{state}_grad", 0))
-        backward_links.append(Link(backward.gradient(str(row)), f"{sequence}_grad", 0))
-        backward.declare([f"{blob}_grad" for blob in after.values()])
-        # a blob that has several roles is an operand, with a gradient, for each
-        places = {str(blob): at for at, blob in enumerate(references, 1 + len(pairs))}
-        params = [blob for blob in places if blob in backward.gradients]
-        arguments = {
-            "param": [places[blob] for blob in params],
-            **_link_arguments("backward_link", backward_links),
-            "outputs_with_grads": outputs_with_grads,
-            "recompute_blobs_on_backward": sorted(map(str, recompute_blobs_on_backward or ())),
-            "param_grads": [backward.gradient(blob) for blob in params],
-        }
-        if len(backward.net.op):
-            arguments["backward_step_net"] = backward.net
+        arguments = backward_arguments(
+            proto,
+            (str(row), str(sequence)),
+            {before: (state, after[before]) for before, state in states.items()},
+            list(map(str, references)),
+            name=core.Net("RecurrentBackwardStep").Name(),
+            outputs_with_grads=outputs_with_grads,
+            recomputed=set(map(str, recompute_blobs_on_backward or ())),
+            by=core.GradientRegistry.GetBackwardPass,
+        )
     results = net.RecurrentNetwork(
         operands,
         [*(core.BlobReference(output) for _, output, _ in shown), f"{name}/step_workspaces"],
@@ -95,72 +86,13 @@ def recurrent_net(
         alias_offset=[offset for _, _, offset in shown],
         recurrent_states=list(states.values()),
         initial_recurrent_state_ids=range(1, 1 + len(pairs)),
-        **_link_arguments("link", forward_links),
+        **link_arguments("link", forward_links),
         enable_rnn_executor=1,
         step_net=proto,
         timestep="timestep" if timestep is None else str(timestep),
         **arguments,
     )
     return tuple(results[:-1])
-
-
-def _link_arguments(prefix: str, links: Sequence[Link]) -> dict[str, list[Any]]:
-    return {
-        f"{prefix}_internal": [link.internal for link in links],
-        f"{prefix}_external": [link.external for link in links],
-        f"{prefix}_offset": [link.offset for link in links],
-    }
-
-
-class _Backward:
-    """The net of a backward step.
-
-    It finds the gradients of the states after the step under ``<state>_grad``; nothing outside sees what else
-    the step gives.
-
-    Attributes:
-        net: The net.
-        gradients: The gradient of each blob of the step net.
-    """
-
-    def __init__(self, step: NetDef, states: Sequence[str], recomputed: set[str]) -> None:
-        given = {blob: f"{blob}_grad" for blob in (*step.external_output, *states) if blob in states}
-        operators, gradients = core.GradientRegistry.GetBackwardPass(step.op, given)
-        self.gradients = {str(blob): gradient for blob, gradient in gradients.items()}
-        self.net: NetDef = core.Net("RecurrentBackwardStep").Proto()
-        self.net.type = "simple"
-        for op in step.op:
-            if not recomputed.isdisjoint(op.output):
-                others = set(op.output) - recomputed
-                assert not others, f"{op.type} would compute {sorted(others)} again, which is not asked for"
-                self.net.op.add().CopyFrom(op)
-        self.net.op.extend(operators)
-        written = {blob for op in step.op for blob in op.output}
-        self.net.external_input.extend(
-            blob for blob in undefined(self.net) if blob in written and blob not in step.external_output
-        )
-        self._step = step
-
-    def gradient(self, blob: str) -> str:
-        """The dense gradient of a blob of the step net.
-
-        Raises:
-            Exception: There is none, or a sparse one.
-        """
-        found = self.gradients.get(blob)
-        if found is None or isinstance(found, core.GradientSlice):
-            kind = "has no gradient" if found is None else "has a sparse gradient"
-            raise Refusal(
-                f"'{blob}' {kind} in step net '{self._step.name}': a recurrent net needs a dense one of its "
-                "row, its states and its parameters; pass forward_only=True for a net that is not trained"
-            )
-        return str(found)
-
-    def declare(self, gradients: Iterable[str]) -> None:
-        """List the blobs that the net is given."""
-        self.net.external_input.extend(gradients)
-        self.net.external_input.extend(self._step.external_input)
-        self.net.external_input.extend(self._step.external_output)
 
 
 def set_rnn_executor_config(
