@@ -20,6 +20,12 @@ def test_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dyndep.GetImportedOpsLibraries() == set()
 
 
+def test_the_operators_of_detectron_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    dyndep.InitOpsLibrary("/usr/local/lib/libcaffe2_detectron_ops_gpu.so")
+    assert not capsys.readouterr().out
+    assert core.IsOperator("SmoothL1Loss")
+
+
 def test_libraries_that_wait(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lazy_dyndep.RegisterOpsLibrary("@/caffe2/caffe2/distributed:store_ops")
     assert "There is no file @/caffe2/caffe2/distributed:store_ops" in capsys.readouterr().out

@@ -17,6 +17,7 @@ from netgrad.core.errors import RuntimeFailureError
 from tests.caffe2.adaptive_cases import ADAPTIVE
 from tests.caffe2.batch_cases import BATCHES
 from tests.caffe2.compressed_cases import COMPRESSED
+from tests.caffe2.detection_cases import DETECTION
 from tests.caffe2.form_cases import FORMS
 from tests.caffe2.later_cases import LATER
 from tests.caffe2.layer_cases import LAYERS
@@ -41,6 +42,7 @@ CASES = [
     *SHAPED,
     *COMPRESSED,
     *LATER,
+    *DETECTION,
     *REGIONS,
     *FORMS,
 ]

@@ -177,6 +177,12 @@ class Recurrence:
         reads = undefined(self.backward_step_net)
         return tuple(blob for blob in reads if blob in written and blob not in in_states)
 
+    @property
+    def read_around(self) -> tuple[str, ...]:
+        """What the step net reads that neither a link nor an input of the operator gives."""
+        given = {self.timestep, *(link.internal for link in self.links), *self.definition.input}
+        return tuple(blob for blob in undefined(self.step_net) if blob not in given)
+
     @cached_property
     def hidden_states(self) -> tuple[str, ...]:
         """The states that the gradient reads and no output shows in full."""
@@ -201,11 +207,12 @@ def undefined(net: NetDef) -> list[str]:
 
 
 def with_kept(definitions: Iterable[OperatorDef], *, if_read: bool = False) -> list[OperatorDef]:
-    """Operators in which what a recurrent net keeps for its gradient is written out.
+    """Operators in which what a recurrent net keeps for its gradient, and all that it reads, is written out.
 
     The original keeps a workspace for each step, in the last output. Here that is one blob for each blob of
     the step net that the gradient reads, with the steps as a new first axis: more outputs of
-    ``RecurrentNetwork`` and more inputs of its gradient.
+    ``RecurrentNetwork`` and more inputs of its gradient. In these workspaces a step net sees the blobs around,
+    too, such as what a beam search attends to: here they are more inputs.
 
     Args:
         definitions: The operators; they aren't changed. What is written out already is left as it is.
@@ -224,6 +231,8 @@ def with_kept(definitions: Iterable[OperatorDef], *, if_read: bool = False) -> l
         completed.CopyFrom(definition)
         operands = completed.output if definition.type == FORWARD else completed.input
         said = Recurrence(definition)
+        if definition.type == FORWARD:
+            completed.input.extend(said.read_around)
         count = len(said.kept) + len(said.hidden_states)
         is_complete = len(operands) > count and list(operands[-count:]) == list(
             said.kept_blobs(operands[-count - 1])

@@ -12,6 +12,7 @@ from netgrad.caffe2.lowering import (  # noqa: F401  their lowerings are registe
     conversions,
     criteria,
     deformable,
+    detection,
     encoding,
     fills,
     images,

@@ -68,7 +68,7 @@ def _pool(c: Context, b: Builder, x: Value, rois: Value) -> Value:
     return b.op("MaxRoiPool", x, rois, pooled_shape=list(_pooled_size(c)), spatial_scale=scale)
 
 
-@lowers("RoIPool")
+@lowers("RoIPool", "RoIPoolF")
 def _roi_pool(c: Context, x: Value, rois: Value) -> Sequence[Value]:
     """The maximum of each bin, and which pixel of its plane it is: -1 in an empty bin."""
     if is_nhwc(c) or c.static(rois, 1) != 5:
@@ -77,7 +77,7 @@ def _roi_pool(c: Context, x: Value, rois: Value) -> Sequence[Value]:
     return [pooled, _places_of_maxima(c, x, rois)] if c.outputs > 1 else [pooled]
 
 
-@lowers("RoIPoolGradient")
+@lowers("RoIPoolGradient", "RoIPoolFGradient")
 def _roi_pool_gradient(c: Context, x: Value, rois: Value, places: Value, dy: Value) -> list[Value]:
     return gradients(c.b, lambda b, given: [_pool(c, b, *given)], [x], [dy], [rois])
 

@@ -4,6 +4,7 @@ from netgrad.caffe2.makers import (  # noqa: F401  their makers are registered
     control,
     conv,
     copies,
+    detection,
     elementwise,
     index,
     later,

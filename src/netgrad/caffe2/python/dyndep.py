@@ -1,4 +1,7 @@
-"""Libraries of operators, which can't be loaded: there is no native Caffe2 to load them into."""
+"""Libraries of operators, which can't be loaded: there is no native Caffe2 to load them into.
+
+The operators of Detectron's library are there without it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from netgrad.caffe2.running.errors import RunError
 
 
 def InitOpsLibrary(name: str, trigger_lazy: bool = True) -> None:
-    """Say that there is no such library; its operators are unknown when they are used.
+    """Say that there is no such library; its operators are unknown when they are used. Detectron's are known.
 
     Args:
         name: The file.
@@ -17,6 +20,8 @@ def InitOpsLibrary(name: str, trigger_lazy: bool = True) -> None:
     Raises:
         RunError: There is one.
     """
+    if "detectron_ops" in os.path.basename(name):
+        return
     if os.path.exists(name):
         raise RunError(
             f"the operators of library {name} can't be loaded",
