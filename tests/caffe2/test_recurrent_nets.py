@@ -586,8 +586,27 @@ def test_a_step_that_reads_an_unknown_blob_is_refused_by_name() -> None:
     for argument in net.op[-1].arg:
         if argument.name == "step_net":
             argument.n.op[0].input[1] = "nowhere"
-    with pytest.raises(Exception, match=r"RecurrentNetwork\(x, h0\).*Sum -> \['s'\] reads 'nowhere'"):
+    with pytest.raises(Exception, match=r"Can't find blob: nowhere(.|\n)*RecurrentNetwork\("):
         workspace.RunNetOnce(NetDef.FromString(net.SerializeToString()))
+
+
+def test_a_step_reads_blobs_around_it() -> None:
+    """As a beam search does that attends to what an encoder has said: no input of the operator names it."""
+    model, (every, _) = sum_mul(forward_only=True)
+    _, h0 = feed()
+    net = model.net.Proto()
+    for argument in net.op[-1].arg:
+        if argument.name == "step_net":
+            argument.n.op[0].input[0] = "doubled"
+    double = core.CreateOperator("Add", ["h0", "h0"], "doubled")
+    around = NetDef.FromString(net.SerializeToString())
+    around.op.insert(0, double)
+    workspace.RunNetOnce(around)
+    x, h, found = workspace.FetchBlob("x"), h0[0], []
+    for row in x:
+        h = row * (2 * h0[0] + h)
+        found.append(h)
+    np.testing.assert_allclose(workspace.FetchBlob(every), np.array(found))
 
 
 def test_cudnn_lstm_says_that_it_is_missing() -> None:

@@ -211,8 +211,8 @@ def with_kept(definitions: Iterable[OperatorDef], *, if_read: bool = False) -> l
 
     The original keeps a workspace for each step, in the last output. Here that is one blob for each blob of
     the step net that the gradient reads, with the steps as a new first axis: more outputs of
-    ``RecurrentNetwork`` and more inputs of its gradient. In these workspaces a step net sees the blobs around,
-    too, such as what a beam search attends to: here they are more inputs.
+    ``RecurrentNetwork`` and more inputs of its gradient. In these workspaces a step net sees the blobs
+    around, too, such as what a beam search attends to: here they are more inputs.
 
     Args:
         definitions: The operators; they aren't changed. What is written out already is left as it is.
