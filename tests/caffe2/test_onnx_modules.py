@@ -129,6 +129,10 @@ def test_an_archive_of_a_model_and_its_tensors(model: onnx.ModelProto, tmp_path:
 def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
     init_net, predict_net = backend.Caffe2Backend.onnx_graph_to_caffe2_net(model)
     assert list(predict_net.external_input) == ["x", "w", "b"]
+    assert (init_net.name, predict_net.name) == ("layer_init", "layer_predict")
+    assert backend.Caffe2Backend.onnx_graph_to_caffe2_net(model.graph) == (init_net, predict_net)
+    with pytest.raises(InvalidArgumentError, match="CPU"):
+        backend.Caffe2Backend.onnx_graph_to_caffe2_net(model, "CUDA")
     info = {"x": (TensorProto.FLOAT, (2, 2))}
     again = frontend.caffe2_net_to_onnx_model(predict_net, init_net, info)
     onnx.checker.check_model(again, full_check=True)

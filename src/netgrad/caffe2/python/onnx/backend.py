@@ -17,7 +17,7 @@ from netgrad.caffe2.onnx_import.model import from_onnx
 from netgrad.caffe2.onnx_import.names import DummyName
 from netgrad.caffe2.onnx_import.one_node import KNOWN_OPSET, fill_of
 from netgrad.caffe2.python import core
-from netgrad.caffe2.python.onnx.backend_rep import Caffe2Rep
+from netgrad.caffe2.python.onnx.backend_rep import Caffe2Rep, converted_model
 from netgrad.caffe2.python.onnx.nodes import Caffe2Ops as Caffe2Ops
 from netgrad.caffe2.python.onnx.nodes import OnnxAttributes as OnnxAttributes
 from netgrad.caffe2.python.onnx.nodes import OnnxNode as OnnxNode
@@ -77,8 +77,7 @@ class Caffe2Backend(Backend):
             UnsupportedOperatorError: Caffe2 can't express an operator in its form.
             InvalidArgumentError: The device is another one, or values that are stored elsewhere are missing.
         """
-        if not cls.supports_device(device):
-            raise InvalidArgumentError(f"models run on the device CPU, not on '{device}'")
+        _check_device(device)
         complete = _with_values(model, raw_values_dict or {})
         return Caffe2Rep.of_model(complete)
 
@@ -124,10 +123,27 @@ class Caffe2Backend(Backend):
 
     @classmethod
     def onnx_graph_to_caffe2_net(
-        cls, model: onnx.ModelProto, device: str = "CPU", opset_version: int | None = None
+        cls,
+        model: onnx.ModelProto | onnx.GraphProto,
+        device: str = "CPU",
+        opset_version: int | None = None,
     ) -> tuple[NetDef, NetDef]:
-        """The nets of a model: the one that writes the parameters, and the one that predicts."""
-        converted = from_onnx(model)
+        """The nets of a model: the one that writes the parameters, and the one that predicts.
+
+        Args:
+            model: The model; or its graph, which early scripts give.
+            device: Only ``CPU``.
+            opset_version: The version of the operator set that a graph is of, by default 9; a model says it.
+
+        Raises:
+            UnsupportedOperatorError: Caffe2 can't express an operator in its form.
+            InvalidArgumentError: The device is another one.
+        """
+        _check_device(device)
+        if isinstance(model, onnx.GraphProto):
+            opsets = [helper.make_opsetid("", KNOWN_OPSET if opset_version is None else opset_version)]
+            model = helper.make_model(model, opset_imports=opsets, ir_version=10)
+        converted = converted_model(model)
         return converted.init_net, converted.predict_net
 
     @classmethod
@@ -145,6 +161,11 @@ class Caffe2Backend(Backend):
         except NetgradError:
             return False
         return True
+
+
+def _check_device(device: str) -> None:
+    if not Caffe2Backend.supports_device(device):
+        raise InvalidArgumentError(f"models run on the device CPU, not on '{device}'")
 
 
 def _with_values(model: onnx.ModelProto, values: Mapping[str, bytes]) -> onnx.ModelProto:

@@ -43,7 +43,7 @@ class Caffe2Rep(BackendRep):
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> Caffe2Rep:
         """The nets of a model; they are written again when an input comes in another shape than it says."""
-        converted = _converted(model)
+        converted = converted_model(model)
         known = {blob for op in converted.init_net.op for blob in op.output}
         inputs = [blob for blob in converted.predict_net.external_input if blob not in known]
         rep = cls(converted.init_net, converted.predict_net, Workspace(), inputs)
@@ -105,7 +105,7 @@ class Caffe2Rep(BackendRep):
         del model.graph.value_info[:]  # which was true of the shapes before
         for info in model.graph.output:
             info.type.tensor_type.ClearField("shape")
-        converted = _converted(model)
+        converted = converted_model(model)
         self.init_net, self.predict_net = converted.init_net, converted.predict_net
         self._created = self._initialized = False
 
@@ -124,10 +124,11 @@ class Caffe2Rep(BackendRep):
         return dict(zip(self.uninitialized, listed, strict=True))
 
 
-def _converted(model: onnx.ModelProto) -> SavedModel:
+def converted_model(model: onnx.ModelProto) -> SavedModel:
+    """The nets of a model, which are called after its graph."""
     converted = from_onnx(model)
-    # the net of a model without a name still has to be found in the workspace
-    converted.predict_net.name = converted.predict_net.name or "predict"
+    converted.init_net.name = f"{model.graph.name}_init"
+    converted.predict_net.name = f"{model.graph.name}_predict"
     return converted
 
 
