@@ -280,6 +280,43 @@ def test_operands_of_one_shape_are_not_broadcast(operator: str) -> None:
         caffe2.run(net(operator), blobs)
 
 
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "BatchGather(x,i)->(y)",
+        "SparseLengthsSum(x,i,n)->(y)",
+        "SparseLengthsWeightedSum(x,w,i,n)->(y)",
+        "SparseLengthsPositionalWeightedSum(x,w,i,n)->(y)",
+        "SparseSortedSegmentSum(x,i,s)->(y)",
+        "UnsortedSegmentSum(x,i)->(y)",
+        "UnsortedSegmentMean(x,i)->(y)",
+        "SparseToDense(i,x)->(y)",
+        "LengthsGather(w,one,i)->(y)",
+        "LabelCrossEntropy(x,i)->(y)",
+        "SoftmaxWithLoss(x,i)->(p,y)",
+        "SparseAdagrad(x,x,i,g,w)->(x,x)",
+    ],
+)
+def test_negative_numbers_are_not_counted_from_the_end(operator: str) -> None:
+    """A row, class or segment of a negative number isn't the last one."""
+    blobs: dict[str, Array] = {
+        "x": np.ones((2, 2), np.float32),
+        "g": np.ones((2, 2), np.float32),
+        "w": np.ones(2, np.float32),
+        "i": np.array([0, -1], np.int32),
+        "n": np.array([2], np.int32),
+        "one": np.array([1, 1], np.int32),
+        "s": np.array([0, 0], np.int32),
+    }
+    if operator.startswith("SparseAdagrad"):
+        blobs["w"] = blobs["w"][:1]
+    blobs["i"][1] = 1
+    caffe2.run(net(operator), blobs)
+    blobs["i"][1] = -1
+    with pytest.raises(RuntimeFailureError, match="an index is negative|Out of range value in index"):
+        caffe2.run(net(operator), blobs)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_the_old_shape_is_of_the_type_of_the_new_one(dtype: Any) -> None:
     blobs = {"x": np.ones((2, 3), np.float32), "s": np.array([3, 2], dtype)}

@@ -126,6 +126,8 @@ def _hint(message: str, node: onnx_ir.Node | None) -> str:
         return "the model's opset is newer than the installed ONNX Runtime, which has to be upgraded"
     if "delta in Range operator can not be zero" in message:
         return "Range counts by its third input, which must not be 0"
+    if any(f"idx={2**bits - 1}" in message for bits in (31, 63)):
+        return "an index is negative, and here they are counted from the front only"
     if node is None or not any(sign in message for sign in _NO_KERNEL):
         return ""
     present = {value.dtype for value in (*node.inputs, *node.outputs) if value is not None}

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.places import from_front
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.segments import (
     beside,
@@ -32,7 +33,7 @@ def _to_ids(c: Context, lengths: Value) -> Value:
 def _lengths_of(c: Context, ids: Value, like: Value | None) -> Value:
     b, ids = c.b, whole(c.b, ids)
     segments = number_of_segments(c, ids) if like is None else length(b, like, 0)
-    return scatter_along(b, ones(b, ids), 0, ids, segments)
+    return scatter_along(b, ones(b, ids), 0, from_front(b, ids), segments)
 
 
 @lowers("SegmentIdsToLengths")
@@ -147,7 +148,7 @@ def _lengths_pad_gradient(c: Context, dy: Value, lengths: Value) -> Value:
 @lowers("LengthsGather")
 def _lengths_gather(c: Context, items: Value, lengths: Value, indices: Value) -> Value:
     """The rows of the segments with the given numbers, one segment after the other."""
-    b, lengths = c.b, whole(c.b, lengths)
+    b, lengths, indices = c.b, whole(c.b, lengths), from_front(c.b, indices)
     ids, within = within_segments(b, b.op("Gather", lengths, indices, axis=0))
     starts = b.op("Gather", b.op("Gather", _starts(b, lengths), indices, axis=0), ids, axis=0)
     return b.op("Gather", items, starts + within, axis=0)
@@ -158,7 +159,7 @@ def _positional(c: Context, data: Value, weights: Value, indices: Value, lengths
     """Sums of looked-up rows, the k-th row of each segment times the k-th weight; of halves, floats."""
     b = c.b
     own = b.op("Gather", weights, within_segments(b, lengths)[1], axis=0)
-    rows = b.op("Gather", data, indices, axis=0)
+    rows = b.op("Gather", data, from_front(b, indices), axis=0)
     if rows.dtype is ir.DataType.FLOAT16:
         rows = b.cast(rows, ir.DataType.FLOAT)
     return summed_runs(b, rows * beside(b, b.cast(own, rows.dtype or ir.DataType.FLOAT), rows), lengths)

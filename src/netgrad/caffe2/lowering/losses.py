@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.places import from_front
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.builder import Builder, Value
@@ -38,6 +39,11 @@ def _rows(b: Builder, x: Value, axis: int) -> Value:
     return x if x.rank == 2 and axis == 1 else b.op("Flatten", x, axis=axis)
 
 
+def _classes(b: Builder, labels: Value) -> Value:
+    """The class of each row, as a column. None is negative."""
+    return b.reshape(from_front(b, b.cast(labels, ir.DataType.INT64)), [-1, 1])
+
+
 def _cross_entropies(c: Context, b: Builder, scores: Value, labels: Value, axis: int) -> Value:
     """The cross entropy of each row."""
     log_probabilities = b.op("LogSoftmax", _rows(b, scores, axis), axis=-1)
@@ -45,7 +51,7 @@ def _cross_entropies(c: Context, b: Builder, scores: Value, labels: Value, axis:
         targets = _rows(b, labels, axis)
         bounded = b.op("Max", log_probabilities, b.scalar(-46.051701859880914, log_probabilities))  # ln 1e-20
         return -b.reduce_sum(targets * bounded, [1])
-    places = b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1])
+    places = _classes(b, labels)
     return -b.squeeze(b.op("GatherElements", log_probabilities, places, axis=1), [1])
 
 
@@ -88,8 +94,7 @@ def _examples(b: Builder, x: Value) -> Value:
 
 
 def _label_cross_entropy(b: Builder, x: Value, labels: Value) -> Value:
-    places = b.reshape(b.cast(labels, ir.DataType.INT64), [-1, 1])
-    chosen = b.squeeze(b.op("GatherElements", _examples(b, x), places, axis=1), [1])
+    chosen = b.squeeze(b.op("GatherElements", _examples(b, x), _classes(b, labels), axis=1), [1])
     return -b.op("Log", b.op("Max", chosen, b.scalar(_LEAST, chosen)))
 
 

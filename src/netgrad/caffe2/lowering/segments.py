@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
+from netgrad.caffe2.lowering.places import from_front
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.placing import count_up, length, pad_axis, resized, scatter_along
@@ -167,10 +168,10 @@ def _segments(c: Context, data: Value, *rest: Value) -> Value:
     """Inputs: the rows, weights if it is a weighted sum, indices of rows if it is sparse, segment ids."""
     sparse, kind = _SEGMENTS[c.definition.type]
     ids = whole(c.b, rest[-1])
-    rows = c.b.op("Gather", data, rest[-2], axis=0) if sparse else data
+    rows = c.b.op("Gather", data, from_front(c.b, rest[-2]), axis=0) if sparse else data
     if kind == "WeightedSum":
         rows, kind = _weighted(c.b, rows, rest[0]), "Sum"
-    return _reduced(c.b, rows, ids, number_of_segments(c, ids), kind)
+    return _reduced(c.b, rows, from_front(c.b, ids), number_of_segments(c, ids), kind)
 
 
 @lowers("SortedSegmentSumGradient", "UnsortedSegmentSumGradient")
@@ -196,7 +197,7 @@ _RANGES = {f"SortedSegmentRange{kind}": kind for kind in ("Sum", "Mean", "Max", 
 @lowers(*_RANGES)
 def _ranges(c: Context, data: Value, ids: Value) -> Value:
     ids = whole(c.b, ids)
-    return _reduced(c.b, data, ids, number_of_segments(c, ids), _RANGES[c.definition.type])
+    return _reduced(c.b, data, from_front(c.b, ids), number_of_segments(c, ids), _RANGES[c.definition.type])
 
 
 @lowers(*(f"{type_}Gradient" for type_ in _RANGES))
@@ -232,7 +233,7 @@ def _by_lengths(c: Context, data: Value, *rest: Value) -> Value:
     """
     sparse, kind = _LENGTHS[c.definition.type]
     b, lengths = c.b, rest[-1]
-    rows = b.op("Gather", data, rest[-2], axis=0) if sparse else data
+    rows = b.op("Gather", data, from_front(b, rest[-2]), axis=0) if sparse else data
     if sparse and data.dtype is ir.DataType.FLOAT16:
         rows = b.cast(rows, ir.DataType.FLOAT)
     if kind == "Max":

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.lowering.context import ELEMENT_TYPES, Context
+from netgrad.caffe2.lowering.places import from_front
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.broadcast import unbroadcast
@@ -393,7 +394,7 @@ def _gather(c: Context, data: Value, indices: Value) -> Value:
 
 @lowers("BatchGather")
 def _batch_gather(c: Context, data: Value, indices: Value) -> Value:
-    return _gathered(c, c.b, data, indices, 1)
+    return _gathered(c, c.b, data, from_front(c.b, indices), 1)
 
 
 @lowers("BatchGatherGradient")
@@ -415,7 +416,7 @@ def _sparse_to_dense(c: Context, indices: Value, values: Value, like: Value | No
         given = c.b.concat([c.b.cast(indices, ir.DataType.INT64), c.b.ints([-1])], 0)
         rows = c.b.reduce("ReduceMax", given, [0], keepdims=True) + 1
     rest = c.b.op("Slice", c.b.shape_of(values), c.b.ints([1]), c.b.ints([2**62]))
-    places = c.b.cast(indices, ir.DataType.INT64)
+    places = from_front(c.b, c.b.cast(indices, ir.DataType.INT64))
     dense = scatter_along(c.b, values, 0, places, c.b.concat([rows, rest], 0))
     return dense if like is None else c.b.assume_shape(dense, (like.dim(0), *(values.shape or ())[1:]))
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.optimizers import adam_correction, root, scalar
+from netgrad.caffe2.lowering.places import from_front
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
 from netgrad.onnx.builder import Builder, Value
@@ -51,7 +52,7 @@ class _Occurrences:
         """Those of a vector of row numbers, with floats of the element type of ``like``."""
         b = c.b
         assert like.dtype is not None, "the element type of a blob is known"
-        rows = b.reshape(b.cast(indices, ir.DataType.INT64), [-1])
+        rows = from_front(b, b.reshape(b.cast(indices, ir.DataType.INT64), [-1]))
         same = b.unsqueeze(rows, [1]).equals(b.unsqueeze(rows, [0]))
         zero, one = b.constant(np.int64(0)), b.constant(np.int64(1))
         order = b.op("Range", zero, b.size_along(rows, [0]), one)

@@ -204,7 +204,10 @@ def _count_odd_ranges(call: Call, lengths: Array, sizes: Array) -> None:
 @runs("RemoveDataBlocks")
 def _remove_data_blocks(call: Call) -> None:
     """The rows but for those that are named."""
-    call.write(0, np.delete(call.array(0), call.array(1).reshape(-1), axis=0))
+    numbers = call.array(1).reshape(-1)
+    if (numbers < 0).any():
+        raise call.error("the numbers of rows count from the front, and one is negative")
+    call.write(0, np.delete(call.array(0), numbers, axis=0))
 
 
 @runs("PadEmptySamples")
