@@ -9,6 +9,7 @@ import numpy as np
 
 from netgrad.caffe2.running.blob import Array
 from netgrad.caffe2.running.call import Call
+from netgrad.caffe2.running.operators.bit_ranges import least_loss_ranges, scaled
 from netgrad.caffe2.running.operators.quantized import reduced, unfused
 from netgrad.caffe2.running.registry import runs
 
@@ -19,25 +20,27 @@ def _bits(call: Call) -> int:
     return 2 if "2Bit" in call.definition.type else 4
 
 
-def _quantized(call: Call) -> tuple[Array, Array, Array]:
-    """The numbers, scales and biases of rows, both rounded to halves before numbers are told."""
+def _quantized(call: Call, multiple: int) -> tuple[Array, Array, Array]:
+    """The numbers, scales and biases of rows, both rounded to halves before numbers are told.
+
+    With the engine ``GREEDY`` the range of a row is the one that loses least.
+    """
     rows, bits = call.array(0).astype(np.float32), _bits(call)
-    if rows.ndim != 2 or not rows.shape[1] or rows.shape[1] % (8 // bits):
+    if rows.ndim != 2 or not rows.shape[1] or rows.shape[1] % multiple:
         raise call.error(
-            f"a matrix is needed whose number of columns is a multiple of {8 // bits}, not {list(rows.shape)}"
+            f"a matrix is needed whose number of columns is a multiple of {multiple}, not {list(rows.shape)}"
         )
-    bias = rows.min(1, keepdims=True).astype(np.float16).astype(np.float32)
-    span = rows.max(1, keepdims=True) - bias
-    scale = (span / np.float32(2**bits - 1)).astype(np.float16).astype(np.float32)
-    scale = np.where(scale == 0, np.float32(1), scale)
-    numbers = np.clip(np.rint((rows - bias) / scale), 0, 2**bits - 1).astype(np.uint8)
-    return numbers, scale, bias
+    low, high = rows.min(1, keepdims=True), rows.max(1, keepdims=True)
+    if call.definition.engine == "GREEDY":
+        low, high = least_loss_ranges(rows, bits)
+    numbers, scale, bias = scaled(rows, low, high, bits)
+    return numbers.astype(np.uint8), scale, bias
 
 
 @runs(*(f"{kind}ToFused{bits}BitRowwiseQuantized" for kind in ("Float", "Half") for bits in _BITS))
 def _pack(call: Call) -> None:
-    numbers, scale, bias = _quantized(call)
     bits = _bits(call)
+    numbers, scale, bias = _quantized(call, 8 // bits)
     parts = numbers.reshape(len(numbers), numbers.shape[1] * bits // 8, 8 // bits)
     packed = np.zeros(parts.shape[:2], np.uint8)
     for place in range(8 // bits):
@@ -49,7 +52,7 @@ def _pack(call: Call) -> None:
 @runs(*(f"{kind}ToFused{bits}BitFakeRowwiseQuantized" for kind in ("Float", "Half") for bits in _BITS))
 def _pack_in_bytes(call: Call) -> None:
     """The same numbers in a table of eight bits, with scale and bias as floats."""
-    numbers, scale, bias = _quantized(call)
+    numbers, scale, bias = _quantized(call, 1)
     pair = np.ascontiguousarray(np.concatenate([scale, bias], 1), np.float32).view(np.uint8)
     call.write(0, np.concatenate([numbers, pair], 1))
 
