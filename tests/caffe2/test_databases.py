@@ -283,3 +283,31 @@ def test_a_model_saved_again(tmp_path: Path) -> None:
         _run("Save", ["x"], [], db="model", db_type="minidb")
     _run("Load", [], ["y"], db="model", db_type="minidb", source_blob_names=["x"])
     np.testing.assert_array_equal(workspace.FetchBlob("y"), [2])
+
+
+def test_names_without_a_prefix_and_behind_another(tmp_path: Path) -> None:
+    """As the original does: all up to the prefix is taken away, and what is listed are the final names."""
+    workspace.ResetWorkspace(str(tmp_path))
+    for at, name in enumerate(["gpu_0/x", "gpu_1/x", "x", "all/gpu_0/y"]):
+        workspace.FeedBlob(name, np.array([at]))
+    _run("Save", ["gpu_0/x", "gpu_1/x", "all/gpu_0/y"], [], db="devices", db_type="minidb")
+    _run("Save", ["x", "gpu_0/x"], [], db="twice", db_type="minidb")
+    workspace.ResetWorkspace(str(tmp_path))
+
+    def load(db: str, outputs: list[str], **arguments: Any) -> dict[str, int]:
+        workspace.ResetWorkspace(str(tmp_path))
+        _run("Load", [], outputs, db=db, db_type="minidb", **arguments)
+        return {name: int(workspace.FetchBlob(name)[0]) for name in workspace.Blobs()}
+
+    both: dict[str, Any] = {"add_prefix": "m/", "strip_prefix": "gpu_0/"}
+    assert load("devices", ["m/x"], load_all=1, **both) == {"m/x": 0, "m/gpu_1/x": 1, "m/y": 3}
+    assert load("devices", ["m/y"], **both) == {"m/y": 3}
+    assert load("devices", ["o"], add_prefix="m/", source_blob_names=["m/gpu_1/x"]) == {"o": 1}
+    assert load("twice", ["x"], strip_prefix="gpu_0/") == {"x": 2}
+    for db, outputs, arguments, message in [
+        ("twice", [], {"load_all": 1, "strip_prefix": "gpu_0/"}, "loaded more than once: x"),
+        ("devices", ["x"], {"add_prefix": "m/"}, "no blobs x .behind 'm/', which is added"),
+        ("devices", ["o"], {"strip_prefix": "gpu_0/", "source_blob_names": ["x"]}, "give one"),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            load(db, outputs, **arguments)

@@ -179,8 +179,9 @@ class Recurrence:
 
     @property
     def read_around(self) -> tuple[str, ...]:
-        """What the step net reads that neither a link nor an input of the operator gives."""
+        """What the step net reads that neither a link nor an input of the operator gives, nor ever itself."""
         given = {self.timestep, *(link.internal for link in self.links), *self.definition.input}
+        given.update(blob for op in self.step_net.op for blob in op.output)
         return tuple(blob for blob in undefined(self.step_net) if blob not in given)
 
     @cached_property

@@ -207,7 +207,7 @@ def _saved_names(call: Call, names: list[str]) -> list[str]:
         raise call.error("blob_name_overrides and strip_prefix both say how blobs are called: give one")
     if overrides and len(overrides) != len(names):
         raise call.error(f"blob_name_overrides has {len(overrides)} names for {len(names)} blobs")
-    found = overrides or [name.split(prefix, 1)[-1] if prefix else name for name in names]
+    found = overrides or [_without(prefix, name) for name in names]
     _check_once(call, found, "saved")
     return found
 
@@ -229,8 +229,12 @@ def _saved(call: Call, name: str) -> Any:
 
 @runs("Load")
 def _load(call: Call) -> None:
-    """Read the operator's outputs, or with ``load_all`` all blobs, from databases or readers."""
-    prefix = call.argument("add_prefix", "")
+    """Read the operator's outputs, or with ``load_all`` all blobs, from databases or readers.
+
+    What is read is called as in the database, without all that goes up to ``strip_prefix``, and behind
+    ``add_prefix``. Of several blobs that are called the same the first one is read.
+    """
+    prefix, stripped = call.argument("add_prefix", ""), call.argument("strip_prefix", "")
     found: dict[str, Any] = {}
     for records in _sources(call):
         more = from_records(records)
@@ -240,17 +244,28 @@ def _load(call: Call) -> None:
     sources = [name.decode() for name in call.argument("source_blob_names", ())]
     if sources and len(sources) != len(outputs):
         raise call.error(f"source_blob_names has {len(sources)} names for {len(outputs)} outputs")
-    sources = sources or [name.removeprefix(prefix) for name in outputs]
+    if sources and stripped:
+        raise call.error("source_blob_names and strip_prefix both say how blobs are called: give one")
+    sources = sources or outputs
     _check_once(call, sources, "loaded")
-    missing = [name for name in sources if name not in found]
+    named = [(prefix + _without(stripped, name), value) for name, value in found.items()]
     wanted = dict(zip(sources, outputs, strict=True))
     if call.argument("load_all", 0):
-        wanted = {name: prefix + name for name in found}
+        _check_once(call, [name for name, _ in named], "loaded")
+        wanted = {name: name for name, _ in named}
+    values = dict(reversed(named))
+    missing = [name for name in sources if name not in values]
     if missing and not call.argument("allow_incomplete", 0):
-        raise call.error(f"the database has no blobs {', '.join(missing)}")
+        behind = f" (behind '{prefix}', which is added)" if prefix else ""
+        raise call.error(f"the database has no blobs {', '.join(missing)}{behind}")
     for source, name in wanted.items():
-        if source in found:
-            call.workspace.feed_blob(name, found[source])
+        if source in values:
+            call.workspace.feed_blob(name, values[source])
+
+
+def _without(prefix: str, name: str) -> str:
+    """A name without all that goes up to a prefix, if it has that anywhere."""
+    return name.split(prefix, 1)[-1] if prefix else name
 
 
 def _sources(call: Call) -> Iterable[Iterable[tuple[str, bytes]]]:
