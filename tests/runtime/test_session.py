@@ -7,8 +7,9 @@ import onnx_ir
 import pytest
 from onnx import helper
 
-from netgrad.core.errors import InvalidArgumentError, InvalidModelError
+from netgrad.core.errors import InvalidArgumentError, InvalidModelError, RuntimeFailureError
 from netgrad.runtime.session import Session, run
+from netgrad.runtime.values import copy_to_value
 from tests.runtime.models import DOUBLE, FLOAT, model, node, numbers
 
 
@@ -217,3 +218,44 @@ def test_very_large_weights_are_not_copied_for_speed(monkeypatch: pytest.MonkeyP
     with pytest.raises(RuntimeError, match=key):  # not set
         swift.engine.get_session_options().get_session_config_entry(key)
     np.testing.assert_allclose(frugal.run({"x": x})["y"], swift.run({"x": x})["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_netgrad_has_written_is_taken_as_it_is():
+    weight, x = numbers(3, 2), numbers(4, 3, seed=1)
+    session = Session.of_written(linear(weight), threads=1)
+    given = {"x": copy_to_value(x)}
+    h, y = session.run_list(given, ["h", "y"])
+    np.testing.assert_allclose(h.numpy(), x @ weight, rtol=1e-6)
+    np.testing.assert_allclose(y.numpy(), np.tanh(x @ weight), rtol=1e-5)
+    assert list(session.run_values(given)) == ["y", "h"]
+    np.testing.assert_array_equal(session.run({"x": x})["h"], h.numpy())
+
+
+def test_nodes_of_a_written_model_that_share_a_name_are_told_apart_in_graphs_inside_too():
+    def branch(name: str) -> onnx.GraphProto:
+        output = helper.make_tensor_value_info(name, FLOAT, [2])
+        return helper.make_graph([helper.make_node("Neg", ["x"], [name], name="same")], name, [], [output])
+
+    chosen = helper.make_node(
+        "If", ["which"], ["y"], name="same", then_branch=branch("a"), else_branch=branch("b")
+    )
+    written = model([chosen], {"x": (FLOAT, [2]), "which": (onnx.TensorProto.BOOL, [])}, {"y": FLOAT})
+    session = Session.of_written(written)
+    (choice,) = written.graph.node
+    names = {choice.name, *(attribute.g.node[0].name for attribute in choice.attribute)}
+    assert names == {"same", "same_1", "same_2"}
+    assert session.run({"x": np.ones(2, np.float32), "which": True})["y"].tolist() == [-1, -1]
+
+
+def test_what_fails_in_a_written_model_is_led_back_to_its_node():
+    session = Session.of_written(
+        model(
+            [node("MatMul", "a b", "y")], {"a": (FLOAT, ["n", "k"]), "b": (FLOAT, ["l", "m"])}, {"y": FLOAT}
+        )
+    )
+    given = {name: copy_to_value(numbers(2, 3)) for name in "ab"}
+    with pytest.raises(RuntimeFailureError, match="MatMul"):
+        session.run_list(given, ["y"])
+    unknown = model([node("Gather", "a a", "y")], {"a": (FLOAT, ["n"])}, {"y": FLOAT})
+    with pytest.raises(RuntimeFailureError, match="Gather"):
+        Session.of_written(unknown)

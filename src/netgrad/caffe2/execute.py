@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from onnxruntime import OrtValue
 
@@ -64,17 +65,17 @@ class _Compiled:
         """The model, loaded."""
         session = None
         if net.outputs or net.perhaps:
-            session = Session(net.model, threads=threads.number(), spin_after_runs=False)
-        types = [] if session is None else [spec.dtype for spec in session.outputs.values()]
+            session = Session.of_written(net.model, threads=threads.number())
+        outputs = [] if session is None else list(net.model.graph.output)
         return _Compiled(
             net,
             session,
             tuple((f"in:{k}", blob) for k, blob in enumerate(net.inputs)),
-            [] if session is None else list(session.outputs),
+            [value.name for value in outputs],
             tuple(
                 blob
-                for blob, dtype in zip((*net.outputs, *net.perhaps), types, strict=False)
-                if dtype == ir.DataType.STRING
+                for blob, value in zip((*net.outputs, *net.perhaps), outputs, strict=False)
+                if value.type.tensor_type.elem_type == onnx.TensorProto.STRING
             ),
         )
 
@@ -115,13 +116,21 @@ class Program:
         # Nets over steps have another form for no steps, of which only the shapes tell.
         self._steps = any(op.type in _OVER_STEPS for op in self._definitions)
 
-    def reads(self) -> list[str]:
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
         """The blobs that its operators read before they write them."""
-        return outside_reads(self._definitions)
+        return tuple(outside_reads(self._definitions))
 
-    def reads_perhaps(self) -> list[str]:
+    @cached_property
+    def reads_perhaps(self) -> tuple[str, ...]:
         """The blobs that only nets inside of its operators read, or write or leave as they are."""
-        return list(dict.fromkeys([*reads_inside(self._definitions), *perhaps_kept(self._definitions)]))
+        inside = (*reads_inside(self._definitions), *perhaps_kept(self._definitions))
+        return tuple(dict.fromkeys(inside))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        """The blobs that its operators write."""
+        return frozenset(blob for op in self._definitions for blob in op.output)
 
     def run(self, blobs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
         """Run it once.
@@ -137,11 +146,11 @@ class Program:
             UnsupportedOperatorError: An operator can't be written in ONNX.
             RuntimeFailureError: ONNX Runtime can't run it.
         """
-        reads = self.reads()
+        reads = self.reads
         missing = [blob for blob in reads if blob not in blobs]
         if missing:
             raise InvalidArgumentError(f"the net reads blobs that nobody has given: {', '.join(missing)}")
-        perhaps = [blob for blob in self.reads_perhaps() if blob in blobs]
+        perhaps = [blob for blob in self.reads_perhaps if blob in blobs]
         given = {blob: np.asarray(blobs[blob]) for blob in dict.fromkeys((*reads, *perhaps))}
         if not self._definitions:
             return {}

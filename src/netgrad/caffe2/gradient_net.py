@@ -106,7 +106,7 @@ def _targets(model: SavedModel, of: Sequence[str] | None) -> list[str]:
 def _sources(model: SavedModel, wrt: Sequence[str] | None) -> list[str]:
     if wrt is None:
         return [name for name, array in model.parameters.items() if array.dtype.kind == "f"]
-    read = Program(model.predict_net.op).reads()
+    read = Program(model.predict_net.op).reads
     for blob in wrt:
         if blob not in read:
             raise InvalidArgumentError(
@@ -145,7 +145,7 @@ def _with_backward(
     if net.name:
         net.name += "_grad"
     known = set(net.external_input)
-    net.external_input.extend(blob for blob in Program(operators).reads() if blob not in known)
+    net.external_input.extend(blob for blob in Program(operators).reads if blob not in known)
     blobs = [blob for gradient in gradients for blob in names_of(gradient)]
     net.external_output.extend(dict.fromkeys([*model.outputs, *blobs]))
     return SavedModel(net, model.init_net, _meta(model, net, seeds), model.stored)

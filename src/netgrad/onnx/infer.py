@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper, numpy_helper
 
+from netgrad.onnx.attributes import attributes_key
 from netgrad.onnx.view import Dim, Structure, TensorInfo
 
 
@@ -94,8 +95,79 @@ def infer_node(
     schema = schema_of(op_type, opset, domain)
     if schema is None:
         return [TensorInfo()] * outputs
+    if not all(map(_is_plain, attributes.values())):
+        return _inferred(schema, opset, inputs, attributes, outputs)
+    symbols: dict[str, str] = {}
+    renamed = [None if info is None else _renamed(info, symbols) for info in inputs]
+    key = (
+        *(op_type, domain, opset, outputs, attributes_key(attributes)),
+        *(None if info is None else _info_key(info) for info in renamed),
+    )
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _inferred(schema, opset, renamed, attributes, outputs)
+    names: dict[Dim, Dim] = {new: old for old, new in symbols.items()}
+    return [
+        info
+        if info.shape is None
+        else TensorInfo(
+            info.dtype,
+            tuple(names.get(dim) if isinstance(dim, str) else dim for dim in info.shape),
+            structure=info.structure,
+        )
+        for info in found
+    ]
+
+
+_known: dict[Any, list[TensorInfo]] = {}
+"""What was inferred, for operators on operands of the same types: models repeat themselves.
+
+Names of dims are numbered in the order of their use, since only their equality counts.
+"""
+
+_MOST_KNOWN = 1 << 14
+
+
+_SMALL = 1 << 10  # bytes of a tensor that may be an attribute of what is known
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an attribute is numbers or texts, or a small tensor."""
+    if isinstance(value, list | tuple):
+        return all(isinstance(one, int | float | str) for one in value)
+    return isinstance(value, int | float | str) or (isinstance(value, ir.Tensor) and value.nbytes <= _SMALL)
+
+
+def _renamed(info: TensorInfo, names: dict[str, str]) -> TensorInfo:
+    """The same with other names of dims; one that has no new name yet gets the next number."""
+    if info.shape is None or not any(isinstance(dim, str) for dim in info.shape):
+        return info
+    shape = tuple(
+        [names.setdefault(dim, f"d{len(names)}") if isinstance(dim, str) else dim for dim in info.shape]
+    )
+    return TensorInfo(info.dtype, shape, info.constant, info.structure)
+
+
+def _info_key(info: TensorInfo) -> Any:
+    constant = info.constant
+    content = None
+    if constant is not None and constant.ndim <= 1:
+        content = (constant.dtype.str, constant.shape, constant.tobytes())
+    return info.dtype, info.shape, info.structure, content
+
+
+def _inferred(
+    schema: onnx.defs.OpSchema,
+    opset: int,
+    inputs: Sequence[TensorInfo | None],
+    attributes: Mapping[str, Any],
+    outputs: int,
+) -> list[TensorInfo]:
+    domain = schema.domain
     names = ["" if info is None else f"i{k}" for k, info in enumerate(inputs)]
-    node = onnx.NodeProto(op_type=op_type, domain=domain)
+    node = onnx.NodeProto(op_type=schema.name, domain=domain)
     node.input.extend(names)
     node.output.extend(f"o{k}" for k in range(outputs))
     for name, value in attributes.items():

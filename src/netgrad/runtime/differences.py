@@ -50,8 +50,13 @@ _ENGINES = ("ONNX Runtime", "ONNX Runtime, with convolutions as products", "ONNX
 class Runner(Protocol):
     """What runs a model: `Session` or `ReferenceSession`."""
 
-    inputs: dict[str, TensorSpec]
-    outputs: dict[str, TensorSpec]
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """What it takes."""
+
+    @property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """What it gives."""
 
     def run(self, inputs: Mapping[str, Any], outputs: Iterable[str] | None = None) -> dict[str, Any]:
         """Run once."""

@@ -8,14 +8,16 @@ serialised graph: ONNX Runtime gets their memory by reference, so 2 GB is no lim
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
+import onnx
 import onnx_ir
 import onnxruntime
 
-from netgrad.core.errors import InvalidArgumentError, InvalidModelError, nearest
+from netgrad.core.errors import InvalidArgumentError, NetgradError, nearest
 from netgrad.onnx.read import ModelSource, load
+from netgrad.runtime.prepared import name_apart, name_nodes, promote_initializers, serialised, take_apart
 from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
 from netgrad.runtime.trace_error import explained, led_back
 from netgrad.runtime.values import NATIVE, copy_from_value, share_as_value
@@ -23,14 +25,8 @@ from netgrad.runtime.values import NATIVE, copy_from_value, share_as_value
 Providers: TypeAlias = Sequence[str | tuple[str, dict[str, Any]]]
 """Execution providers in order of preference, each a name or a name with its options."""
 
-_SHARED_FROM = 1 << 20
-"""Initializers of at least this many bytes are shared with ONNX Runtime instead of serialised."""
-
 _FRUGAL_FROM = 1 << 31
 """Where shared initializers take this many bytes in all, ONNX Runtime makes no copies of them for speed."""
-
-_MESSAGE_LIMIT = 2**31 - 1
-"""The most bytes that a protobuf message can have."""
 
 _LEVELS = {
     "off": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -48,11 +44,9 @@ class Session:
     Weights of 1 MB or more are not copied: the session reads the memory of the model it was given, which must
     not be written to while the session is in use. (Kernels may still rearrange a weight of theirs once,
     unless all shared weights together take 2 GiB and more.)
-
-    Attributes:
-        inputs: What the model takes, by name.
-        outputs: What the model gives, by name.
     """
+
+    _proto: onnx.ModelProto
 
     def __init__(
         self,
@@ -64,7 +58,6 @@ class Session:
         priority_order: bool = True,
         optimization: Literal["off", "basic", "extended", "all"] = "all",
         promote: Iterable[str] = (),
-        spin_after_runs: bool = True,
     ) -> None:
         """Load ``model``.
 
@@ -78,8 +71,6 @@ class Session:
                 Runtime can. Its default order may compute all summands of a sum before it adds any.
             optimization: How far ONNX Runtime may rewrite the graph.
             promote: Names of initializers that become inputs and have to be fed from then on.
-            spin_after_runs: Whether threads wait for the next run for a while by computing in vain; better
-                not where several sessions run in turn.
 
         Raises:
             InvalidModelError: The model cannot be read, or is too large where it cannot be taken apart.
@@ -87,32 +78,19 @@ class Session:
             RuntimeFailureError: ONNX Runtime cannot run the model.
         """
         self._model = load(model)
-        graph = self._model.graph
-        _promote(self._model, promote)
-        _name_nodes(self._model)
-        defaults = set(graph.initializers)
-        # before IR version 4 every initializer had to be listed as an input too, and none can be overridden
-        listed = [v for v in graph.inputs if self._model.ir_version >= 4 or v.name not in defaults]
-        self.inputs: dict[str, TensorSpec] = {
-            value.name or "": spec_of(value, optional=value.name in defaults) for value in listed
-        }
-        self.outputs: dict[str, TensorSpec] = {value.name or "": spec_of(value) for value in graph.outputs}
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _FATAL_ONLY
-        options.enable_mem_pattern = memory_pattern
-        options.graph_optimization_level = _LEVELS[optimization]
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        if not spin_after_runs:
-            options.add_session_config_entry("session.force_spinning_stop", "1")
-        if priority_order and hasattr(options, "execution_order"):
-            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
-        serialised, arrays = _take_apart(self._model)
+        promote_initializers(self._model, promote)
+        name_nodes(self._model)
+        content, arrays = take_apart(self._model)
         # the engine reads these values' memory, so they have to live as long as it does
         self._shared = {
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()
         }
+        options = _options(
+            threads=threads,
+            memory_pattern=memory_pattern,
+            priority_order=priority_order,
+            optimization=optimization,
+        )
         if self._shared:
             # the first lets the graph be optimised with the values known, but would copy them for the
             # kernels; the second gives the kernels the memory itself
@@ -126,11 +104,60 @@ class Session:
             disabled = ["ConstantFolding"]
         with led_back(self._model):
             self._session = onnxruntime.InferenceSession(
-                serialised,
+                content,
                 options,
                 providers=list(_known(providers or ("CPUExecutionProvider",))),
                 disabled_optimizers=disabled,
             )
+
+    @classmethod
+    def of_written(cls, model: onnx.ModelProto, *, threads: int | None = None) -> Session:
+        """A session of a model that netgrad has written, which is taken as it is, without large weights.
+
+        It is read as a model only where arrays are given to `run`, or an error is to be explained, so that a
+        session is made in half of the time. Its threads wait for the next run without computing in vain, as
+        is better where several sessions run in turn.
+
+        Args:
+            model: The model; nodes that share a name get other ones.
+            threads: As in `Session`.
+
+        Raises:
+            InvalidModelError: The model is too large for a message.
+            RuntimeFailureError: ONNX Runtime cannot run the model.
+        """
+        session = cls.__new__(cls)
+        session._proto = model
+        name_apart(model)
+        options = _options(threads=threads)
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        try:
+            session._session = onnxruntime.InferenceSession(
+                serialised(model), options, providers=["CPUExecutionProvider"]
+            )
+        except NetgradError:
+            raise
+        except Exception as error:  # ONNX Runtime's exceptions have no base class of their own
+            raise explained(session._model, str(error)) from error
+        return session
+
+    @cached_property
+    def _model(self) -> onnx_ir.Model:
+        return load(self._proto)
+
+    @cached_property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """What the model takes, by name."""
+        graph = self._model.graph
+        defaults = set(graph.initializers)
+        # before IR version 4 every initializer had to be listed as an input too, and none can be overridden
+        listed = [v for v in graph.inputs if self._model.ir_version >= 4 or v.name not in defaults]
+        return {value.name or "": spec_of(value, optional=value.name in defaults) for value in listed}
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """What the model gives, by name."""
+        return {value.name or "": spec_of(value) for value in self._model.graph.outputs}
 
     @property
     def engine(self) -> onnxruntime.InferenceSession:
@@ -260,6 +287,24 @@ def run(
     return Session(loaded, providers=providers, promote=fed_initializers).run(inputs, outputs)
 
 
+def _options(
+    *,
+    threads: int | None,
+    memory_pattern: bool = True,
+    priority_order: bool = True,
+    optimization: Literal["off", "basic", "extended", "all"] = "all",
+) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL_ONLY
+    options.enable_mem_pattern = memory_pattern
+    options.graph_optimization_level = _LEVELS[optimization]
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    if priority_order and hasattr(options, "execution_order"):
+        options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+    return options
+
+
 def _known(providers: Providers) -> Providers:
     """``providers``, if this installation of ONNX Runtime has them."""
     available = onnxruntime.get_available_providers()
@@ -271,72 +316,3 @@ def _known(providers: Providers) -> Providers:
             f"{nearest(unknown[0], available)} (providers: {', '.join(available)})"
         )
     return providers
-
-
-def _promote(model: onnx_ir.Model, names: Iterable[str]) -> None:
-    """Make inputs of the initializers ``names``, without a default."""
-    graph = model.graph
-    for name in dict.fromkeys(names):
-        value = graph.initializers.pop(name, None)
-        if value is None:
-            raise InvalidArgumentError(f"no initializer '{name}'{nearest(name, graph.initializers)}")
-        tensor = value.const_value
-        if tensor is not None:
-            value.dtype, value.shape = tensor.dtype, onnx_ir.Shape(tensor.shape.numpy())
-            value.const_value = None
-        if not value.is_graph_input():
-            graph.inputs.append(value)
-
-
-def _name_nodes(model: onnx_ir.Model) -> None:
-    """Give a name of its own to each node that has none or shares one."""
-    nodes = [node for graph in model.graphs() for node in graph]
-    taken: set[str] = {node.name for node in nodes if node.name}
-    seen: set[str] = set()
-    for index, node in enumerate(nodes):
-        if node.name and node.name not in seen:
-            seen.add(node.name)
-            continue
-        stem = node.name or f"{node.op_type}_{index}"
-        name, number = stem, 1
-        while name in taken:
-            name, number = f"{stem}_{number}", number + 1
-        node.name = name
-        taken.add(name)
-        seen.add(name)
-
-
-def _take_apart(model: onnx_ir.Model) -> tuple[bytes, dict[str, np.ndarray[Any, Any]]]:
-    """The serialised model without its large initializers, and those by name.
-
-    The initializers are replaced in ``model`` for the time of the serialisation only.
-    """
-    shared: dict[str, np.ndarray[Any, Any]] = {}
-    originals: dict[str, onnx_ir.TensorProtocol] = {}
-    graph = model.graph
-    for name, value in graph.initializers.items():
-        tensor = value.const_value
-        if tensor is None or tensor.dtype not in NATIVE or tensor.nbytes < _SHARED_FROM:
-            continue
-        shared[name] = np.ascontiguousarray(tensor.numpy())
-        originals[name] = tensor
-        value.const_value = onnx_ir.ExternalTensor(
-            "shared-memory",
-            0,
-            tensor.nbytes,
-            tensor.dtype,
-            shape=onnx_ir.Shape(tensor.shape.numpy()),
-            name=name,
-        )
-    try:
-        proto = onnx_ir.to_proto(model)
-        size = proto.ByteSize()
-        if size > _MESSAGE_LIMIT:
-            raise InvalidModelError(
-                f"the model is too large for ONNX Runtime: {size / 1e9:.1f} GB without its initializers"
-                "; keep large constants as initializers, not in Constant nodes or inner graphs"
-            )
-        return proto.SerializeToString(), shared
-    finally:
-        for name, tensor in originals.items():
-            graph.initializers[name].const_value = tensor

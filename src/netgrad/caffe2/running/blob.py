@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 import onnx_ir
@@ -73,7 +73,10 @@ class Blob:
 
     Attributes:
         memory: Memory that other blobs see as well, in the shape of this blob (see `share`); None: its own.
+        any_shared: Whether any blob of the process has ever had such memory.
     """
+
+    any_shared: ClassVar[bool] = False
 
     __slots__ = ("_alone", "_engine_value", "_value", "memory")
 
@@ -146,6 +149,7 @@ class Blob:
         """Let it hold a view of memory that other blobs have views of: what is written is seen there."""
         self.value = None
         self.memory = memory
+        Blob.any_shared = True
 
     def feed(self, arg: Any, device_option: Any = None) -> bool:
         """Write an array, a ``TensorProto`` or a text; the device makes no difference."""

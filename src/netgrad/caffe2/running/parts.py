@@ -12,7 +12,7 @@ from netgrad.caffe2.definitions import to_operator
 from netgrad.caffe2.execute import ShapeOfValuesError
 from netgrad.caffe2.lowering.held import ControlFlowError
 from netgrad.caffe2.lowering.scopes import CONTROL
-from netgrad.caffe2.running.blob import fed, is_tensor, is_text
+from netgrad.caffe2.running.blob import Blob, fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError, in_original_words
@@ -25,6 +25,32 @@ if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
 
 
+class _Found:
+    """The blobs of a workspace that a part reads and writes, looked up once.
+
+    Attributes:
+        read: What it reads, None where there is nothing of the name.
+    """
+
+    def __init__(self, workspace: Workspace, reads: Iterable[str]) -> None:
+        self._workspace = workspace
+        self._changes = workspace.changes
+        self._written: dict[str, Blob] = {}
+        self.read = {name: workspace.find(name) for name in reads}
+        self._complete = None not in self.read.values()
+
+    def holds(self, workspace: Workspace) -> bool:
+        """Whether it is still what the names of a workspace stand for."""
+        return self._complete and self._workspace is workspace and self._changes == workspace.changes
+
+    def to_write(self, name: str) -> Blob:
+        """The blob of a name, which is created if there is none."""
+        blob = self._written.get(name)
+        if blob is None:
+            blob = self._written[name] = self._workspace.create_blob(name)
+        return blob
+
+
 class LoweredPart:
     """Operators that are compiled to one ONNX model for the types and ranks of what they read."""
 
@@ -32,9 +58,7 @@ class LoweredPart:
         self._program = program_of(definitions)
         self.places: Sequence[int] = ()
         self.definitions = self._program.definitions
-        self._reads = self._program.reads()
-        self._perhaps = self._program.reads_perhaps()
-        self._writes = {name for definition in self.definitions for name in definition.output}
+        self._found: _Found | None = None
         self._scopes = [op.output[0] for op in self.definitions if op.type == "CreateScope"]
         self._control = any(op.type in CONTROL for op in self.definitions)
         self._one_by_one: list[Part] | None = None
@@ -56,17 +80,19 @@ class LoweredPart:
             for part in self._with_python:
                 part.run(workspace)
             return
+        if self._found is None or not self._found.holds(workspace):
+            self._found = _Found(workspace, self._program.reads)
+        found = self._found
         values: dict[str, OrtValue] = {}
-        odd = self._shapes_of_values or self._writes_shared(workspace)
-        for name in self._reads:
-            blob = workspace.find(name)
+        odd = self._shapes_of_values or (Blob.any_shared and self._writes_shared(workspace))
+        for name, blob in found.read.items():
             value = None if blob is None else blob.engine_value()
             if value is None:
                 workspace.value(name, self._reader(name))  # what isn't there is an error
                 odd = True
             else:
                 values[name] = value
-        for name in self._perhaps:
+        for name in self._program.reads_perhaps:
             blob = workspace.find(name)
             value = None if blob is None else blob.engine_value()
             if value is not None:
@@ -91,7 +117,7 @@ class LoweredPart:
             raise RunError(str(error)) from error
         for name, result in results.items():
             # a workspace holds texts as arrays of bytes
-            workspace.create_blob(name).value = result if isinstance(result, OrtValue) else fed(result)
+            found.to_write(name).value = result if isinstance(result, OrtValue) else fed(result)
         for name in self._scopes:
             workspace.create_blob(name).value = WorkspaceStack()
 
@@ -99,7 +125,7 @@ class LoweredPart:
         """Whether what one operator writes may be seen under the name of a blob that another one reads."""
         if len(self.definitions) == 1:
             return False
-        for name in self._writes:
+        for name in self._program.writes:
             blob = workspace.find(name)
             if blob is not None and blob.memory is not None:
                 return True

@@ -42,20 +42,31 @@ class StoppedError(RunError):
     """
 
 
-@contextlib.contextmanager
-def turn() -> Iterator[None]:
+def turn() -> contextlib.AbstractContextManager[None]:
     """Nobody else runs a part inside the block, but while `wait_until` waits; first come, first served."""
-    own = threading.get_ident()
-    if _holder == [own]:  # a part within a part
-        yield
-        return
-    with _gate:
-        _take_turn(own)
-    try:
-        yield
-    finally:
+    return _Turn()
+
+
+class _Turn(contextlib.AbstractContextManager[None]):
+    """A block of `turn`; a class, since nets with little to do have many of them."""
+
+    __slots__ = ("_own", "_within")
+
+    def __enter__(self) -> None:
+        self._own = threading.get_ident()
+        self._within = _holder == [self._own]  # a part within a part
+        if not self._within:
+            with _gate:
+                if _holder or _line:
+                    _take_turn(self._own)
+                else:
+                    _holder.append(self._own)
+
+    def __exit__(self, *_: object) -> None:
+        if self._within:
+            return
         with _gate:
-            if _holder == [own]:  # not so if it was interrupted while it waited
+            if _holder == [self._own]:  # not so if it was interrupted while it waited
                 _holder.clear()
             _gate.notify_all()
 
@@ -112,7 +123,8 @@ def check_stopped() -> None:
     Raises:
         StoppedError: A step beside it has failed, or the plan was cancelled.
     """
-    if any(stop.is_set() for stop in _own.stops):
+    stops = _own.stops
+    if stops and any(stop.is_set() for stop in stops):
         raise StoppedError("the step was given up: one that ran beside it has failed, or it was cancelled")
 
 

@@ -30,6 +30,7 @@ class Workspace:
         self.root_folder = root_folder
         self._parent = parent
         self._blobs: dict[str, Blob] = {}
+        self._changes = 0
         self._nets: dict[str, CreatedNet] = {}
 
     # ---- blobs ---------------------------------------------------------------------------------------
@@ -51,6 +52,11 @@ class Workspace:
         """A blob, or None."""
         found = self._blobs.get(name)
         return self._parent.find(name) if found is None and self._parent is not None else found
+
+    @property
+    def changes(self) -> int:
+        """How often names have been given to other blobs or forgotten; new names don't count."""
+        return self._changes if self._parent is None else self._changes + self._parent.changes
 
     def has_blob(self, name: Any) -> bool:
         """Whether there is a blob of that name."""
@@ -95,6 +101,7 @@ class Workspace:
 
     def bind(self, blobs: Mapping[str, Blob]) -> None:
         """Let names stand for blobs of another workspace."""
+        self._changes += 1
         self._blobs.update(blobs)
 
     def feed_blob(self, name: Any, arr: Any, device_option: Any = None) -> bool:
@@ -113,10 +120,12 @@ class Workspace:
 
     def remove_blob(self, name: Any) -> bool:
         """Forget a blob of its own; whether there was one."""
+        self._changes += 1
         return self._blobs.pop(str(name), None) is not None
 
     def reset(self, root_folder: str | None = None) -> None:
         """Forget all blobs and nets."""
+        self._changes += 1
         self._blobs.clear()
         self._nets.clear()
         self.root_folder = root_folder or "."
