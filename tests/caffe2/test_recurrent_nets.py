@@ -586,11 +586,7 @@ def test_a_step_that_reads_an_unknown_blob_is_refused_by_name() -> None:
     for argument in net.op[-1].arg:
         if argument.name == "step_net":
             argument.n.op[0].input[1] = "nowhere"
-<<<<<<< HEAD
     with pytest.raises(Exception, match=r"Can't find blob: nowhere(.|\n)*RecurrentNetwork\("):
-=======
-    with pytest.raises(Exception, match=r"(?s)Can't find blob: nowhere.*RecurrentNetwork\(x, h0, nowhere\)"):
->>>>>>> 11e4353 (wip)
         workspace.RunNetOnce(NetDef.FromString(net.SerializeToString()))
 
 
