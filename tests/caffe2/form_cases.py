@@ -70,6 +70,7 @@ EMPTY = [
         lambda g: {"y": g["x"], "m": np.zeros((0, 2)), "s": np.zeros((0, 2))},
         ("x", "w", "b"),
     ),
+    fixed("RangeFill()->(y) {shape=[2,0]}", {}, y=np.zeros((2, 0))),
     Case(
         "SparseToDense(i,x)->(y)",
         {"i": np.zeros(0, np.int32), "x": np.zeros((0, 3))},
@@ -124,6 +125,12 @@ AXES = [
             (2, 3, 1, 4, (1, 1, 1, 1)),
             (3, 2, 1, 6, (1, 1, 2, 2)),
         )
+    ),
+    Case(
+        "BatchMatMul(x,w)->(y) {trans_a=1,trans_b=1}",
+        {"x": normal(4), "w": normal(4)},
+        lambda g: {"y": g["x"] @ g["w"]},
+        (),
     ),
     Case(
         "MatMul(x,w,l)->(y) {trans_b=1}",

@@ -313,7 +313,7 @@ def test_negative_numbers_are_not_counted_from_the_end(operator: str) -> None:
     blobs["i"][1] = 1
     caffe2.run(net(operator), blobs)
     blobs["i"][1] = -1
-    with pytest.raises(RuntimeFailureError, match="an index is negative|Out of range value in index"):
+    with pytest.raises(RuntimeFailureError, match=r"an index is negative|Out of range value in index"):
         caffe2.run(net(operator), blobs)
 
 
@@ -339,6 +339,12 @@ def test_labels_of_other_ranks_are_refused(row: str, x: tuple[int, ...], labels:
     given = {name: blobs[name] for name in net(row).op[0].input}
     with pytest.raises(UnsupportedOperatorError, match=r"flatten them|reshape them"):
         caffe2.run(net(row), _as_float32(given))
+
+
+def test_inputs_for_which_onnx_has_no_result_are_an_error_by_name() -> None:
+    one = np.ones((), np.float32)
+    with pytest.raises(UnsupportedOperatorError, match=r"Logits\(x, t\).*no result .* shapes \(\), \(\)"):
+        caffe2.run(net("SigmoidCrossEntropyWithLogits(x,t)->(y)"), {"x": one, "t": one})
 
 
 def test_a_diagonal_needs_dims_of_one_size() -> None:

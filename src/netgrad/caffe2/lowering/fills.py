@@ -174,7 +174,7 @@ def _range(c: Context, like: Value | None = None) -> Value:
     shape = _shape(c, like)
     count = c.b.op("ReduceProd", shape, keepdims=0)
     numbers = c.b.op("Range", c.b.constant(np.int64(0)), count, c.b.constant(np.int64(1)))
-    return c.b.op("Reshape", c.b.cast(numbers, ir.DataType.FLOAT), shape)
+    return c.b.op("Reshape", c.b.cast(numbers, ir.DataType.FLOAT), shape, allowzero=1)
 
 
 @lowers("UniformIntFill")

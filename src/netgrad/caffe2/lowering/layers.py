@@ -69,8 +69,9 @@ def _all_but_last(c: Context, dy: Value) -> Value:
 
 
 def _swapped(b: Builder, x: Value, flag: bool) -> Value:
+    """A matrix transposed; a vector is the same either way."""
     rank = x.rank or 2
-    return b.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if flag else x
+    return b.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if flag and rank > 1 else x
 
 
 @lowers("MatMul")

@@ -44,4 +44,8 @@ def lower(context: Context, inputs: Sequence[Value | None]) -> list[Value | None
         found: Any = function(context, *inputs)
     except (ValidationError, InferenceError) as error:  # its operands are of a type that ONNX doesn't allow
         raise context.refused(str(error).splitlines()[0]) from error
-    return [found] if isinstance(found, Value) else list(found)
+    written = [found] if isinstance(found, Value) else list(found)
+    if any(value is not None and value.is_tensor and value.dtype is None for value in written):
+        shapes = ", ".join(str(value.shape) for value in inputs if value is not None)
+        raise context.refused(f"ONNX has no result for inputs of the shapes {shapes}")
+    return written
