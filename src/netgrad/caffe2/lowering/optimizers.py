@@ -13,6 +13,12 @@ def scalar(c: Context, x: Value, like: Value) -> Value:
     return c.b.cast(c.b.reshape(x, []), like.dtype)
 
 
+def as_state(c: Context, x: Value, like: Value) -> Value:
+    """What an optimizer keeps, as floats: scripts start some of it with whole zeros."""
+    assert like.dtype is not None, "the element type of a blob is known"
+    return x if x.is_floating else c.b.cast(x, like.dtype)
+
+
 def root(c: Context, x: Value) -> Value:
     """The square root."""
     return c.b.op("Sqrt", x)
@@ -62,7 +68,7 @@ def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate
     With ``weight_decay`` g is the gradient plus weight_decay w.
     """
     gradient = gradient + parameter * c.argument("weight_decay", 0.0) if c.has("weight_decay") else gradient
-    history = history * c.argument("decay", 1.0) + gradient * gradient
+    history = as_state(c, history, parameter) * c.argument("decay", 1.0) + gradient * gradient
     rates = scalar(c, rate, gradient) / (root(c, history) + c.argument("epsilon", 1e-5))
     step = rates * gradient
     return [parameter + step, history, rates, step][: c.outputs]

@@ -1,104 +1,18 @@
-"""Updates of some rows of parameters. Each occurrence of a row counts on its own, in order, as in a loop.
-
-A loop over occurrences would be slow. What a row has gathered when occurrence i is reached is a sum over its
-earlier occurrences j, with a weight that depends on how many lie between: a product with a matrix that says
-which pairs (i, j) are of one row.
-"""
+"""Updates of some rows of parameters. Each occurrence of a row counts on its own, in order, as in a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import onnx_ir as ir
-
 from netgrad.caffe2.lowering.context import Context
-from netgrad.caffe2.lowering.optimizers import adam_correction, root, scalar
-from netgrad.caffe2.lowering.places import from_front
+from netgrad.caffe2.lowering.occurrences import Occurrences
+from netgrad.caffe2.lowering.optimizers import adam_correction, as_state, root, scalar
 from netgrad.caffe2.lowering.registry import lowers
-from netgrad.caffe2.lowering.vjp import gradients
-from netgrad.onnx.builder import Builder, Value
-
-
-def _add_rows(c: Context, x: Value, rows: Value, more: Value) -> Value:
-    """``x`` with ``more[i]`` added to ``x[rows[i]]`` for each i."""
-
-    def pick(b: Builder, given: list[Value]) -> Sequence[Value]:
-        return [b.op("Gather", given[0], given[1], axis=0)]
-
-    return x + gradients(c.b, pick, [c.b.zeros_like(x)], [more], [rows])[0]
-
-
-@dataclass(frozen=True)
-class _Occurrences:
-    """The rows that are updated, and which of them are the same.
-
-    Attributes:
-        rows: Row numbers, int64 of shape (K,).
-        earlier: How many occurrences of the row come before, float of shape (K,).
-        same: Whether occurrences i and j are of one row, bool of shape (K, K).
-        rank: The rank of what holds the row numbers.
-    """
-
-    c: Context
-    rows: Value
-    earlier: Value
-    same: Value
-    rank: int
-
-    @staticmethod
-    def of(c: Context, indices: Value, like: Value) -> _Occurrences:
-        """Those of a vector of row numbers, with floats of the element type of ``like``."""
-        b = c.b
-        assert like.dtype is not None, "the element type of a blob is known"
-        rows = from_front(b, b.reshape(b.cast(indices, ir.DataType.INT64), [-1]))
-        same = b.unsqueeze(rows, [1]).equals(b.unsqueeze(rows, [0]))
-        zero, one = b.constant(np.int64(0)), b.constant(np.int64(1))
-        order = b.op("Range", zero, b.size_along(rows, [0]), one)
-        before = b.op("And", same, b.unsqueeze(order, [1]) > b.unsqueeze(order, [0]))
-        earlier = b.reduce_sum(b.cast(before, like.dtype), [1])
-        return _Occurrences(c, rows, earlier, same, c.rank(indices))
-
-    def of_rows(self, x: Value) -> Value:
-        """The rows of ``x`` as a matrix (K, D)."""
-        return self.c.b.op("Flatten", self.c.b.op("Gather", x, self.rows, axis=0), axis=1)
-
-    def matrix(self, x: Value) -> Value:
-        """One row of ``x`` per occurrence, as a matrix (K, D); there may be none."""
-        return self.c.b.op("Flatten", x, axis=self.rank)
-
-    def add(self, x: Value, more: Value) -> Value:
-        """``x`` with the rows of the matrix ``more`` added."""
-        shape = self.c.b.concat([self.c.b.shape_of(self.rows), _rest(self.c, x)], 0)
-        return _add_rows(self.c, x, self.rows, self.c.b.op("Reshape", more, shape, allowzero=1))
-
-    def gathered(self, start: Value, more: Value, decay: float) -> tuple[Value, Value]:
-        """What each occurrence finds and leaves in a state: s' = decay s + more, row by row in order.
-
-        Args:
-            start: The state before the first occurrence, one row per occurrence.
-            more: What each occurrence adds, likewise.
-            decay: What the state is multiplied by first.
-        """
-        b = self.c.b
-        first, second = (b.unsqueeze(self.earlier, [axis]) for axis in (1, 0))
-        between = first - second - 1.0
-        is_before = b.op("And", self.same, between > -0.5)
-        weights = b.where(is_before, b.binary("Pow", decay, b.op("Abs", between)), 0.0)
-        before = start * b.binary("Pow", decay, first) + weights @ more
-        return before, before * decay + more
-
-
-def _rest(c: Context, x: Value) -> Value:
-    """The dims of ``x`` after the first."""
-    return c.b.slice(c.b.shape_of(x), 0, 1, 2**62)
+from netgrad.onnx.builder import Value
 
 
 @lowers("ScatterWeightedSum")
 def _scatter_weighted_sum(c: Context, x: Value, weight: Value, indices: Value, *operands: Value) -> Value:
     """Rows of ``x``, scaled once per occurrence, plus weighted rows of the others."""
-    at = _Occurrences.of(c, indices, x)
+    at = Occurrences.of(c, indices)
     total = sum(
         (
             at.matrix(rows) * scalar(c, own, x)
@@ -108,11 +22,8 @@ def _scatter_weighted_sum(c: Context, x: Value, weight: Value, indices: Value, *
     )
     assert isinstance(total, Value), "a sum of values is one"
     assert x.dtype is not None, "the element type of a blob is known"
-    ones = c.b.full_like(at.earlier, 1.0)
-    rows = c.b.slice(c.b.shape_of(x), 0, 0, 1)
-    counts = _add_rows(c, c.b.fill(rows, 0.0, x.dtype), at.rows, ones)
-    scales = c.b.op("Pow", scalar(c, weight, x), counts)
-    return at.add(x * c.b.unsqueeze(scales, range(1, c.rank(x))), total)
+    scales = c.b.op("Pow", scalar(c, weight, x), c.b.cast(at.earlier + 1, x.dtype))
+    return at.put(x, at.of_rows(x) * scales + at.sums(total))
 
 
 @lowers("SparseMomentumSGDUpdate")
@@ -121,14 +32,10 @@ def _sparse_momentum(
 ) -> list[Value]:
     """`MomentumSGDUpdate` of the rows that ``indices`` names."""
     mu = c.argument("momentum", 0.0)
-    at = _Occurrences.of(c, indices, parameter)
+    at = Occurrences.of(c, indices)
     before, after = at.gathered(at.of_rows(momentum), at.matrix(gradient) * scalar(c, rate, gradient), mu)
     step = after * (1.0 + mu) - before * mu if c.argument("nesterov", False) else after
-    return [
-        c.b.reshape_like(step, gradient),
-        at.add(momentum, after - before),
-        at.add(parameter, -step),
-    ]
+    return [at.as_given(step, gradient), at.put(momentum, after), at.add(parameter, -step)]
 
 
 @lowers("SparseAdagrad")
@@ -165,13 +72,14 @@ def _adagrad(
 ) -> list[Value]:
     if c.argument("weight_decay", 0.0):
         raise c.refused("with a weight decay each occurrence of a row needs the one before: use a workspace")
-    at = _Occurrences.of(c, indices, parameter)
+    at = Occurrences.of(c, indices)
     rows = at.matrix(gradient)
     squares = c.b.reduce_mean(rows * rows, [1], keepdims=True) if by_rows else rows * rows
+    history = as_state(c, history, parameter)
     _, after = at.gathered(at.of_rows(history), squares, 1.0)
     divisor = root(c, after) + c.argument("epsilon", 1e-5)
     step = rows * scalar(c, rate, gradient) / divisor
-    return [at.add(parameter, step), at.add(history, squares)]
+    return [at.add(parameter, step), at.put(history, after)]
 
 
 @lowers("SparseAdam")
@@ -216,18 +124,18 @@ def _adam(
     by_rows: bool,
 ) -> list[Value]:
     beta1, beta2 = c.argument("beta1", 0.9), c.argument("beta2", 0.999)
-    at = _Occurrences.of(c, indices, parameter)
+    at = Occurrences.of(c, indices)
     rows = at.matrix(gradient)
     squares = c.b.reduce_mean(rows * rows, [1], keepdims=True) if by_rows else rows * rows
-    before1, after1 = at.gathered(at.of_rows(first), rows * (1.0 - beta1), beta1)
-    before2, after2 = at.gathered(at.of_rows(second), squares * (1.0 - beta2), beta2)
+    _, after1 = at.gathered(at.of_rows(first), rows * (1.0 - beta1), beta1)
+    _, after2 = at.gathered(at.of_rows(second), squares * (1.0 - beta2), beta2)
     divisor = root(c, after2) + c.argument("epsilon", 1e-5)
     step = after1 / divisor * adam_correction(c, rate[1], parameter)
     if c.argument("enableRAdam", False):
         step = _rectified(c, step, after1, rate[1])
     moved = at.add(parameter, step * scalar(c, rate[0], parameter))
-    results = [moved, at.add(first, after1 - before1), at.add(second, after2 - before2)]
-    return [*results, c.b.reshape_like(step, gradient)][: c.outputs]
+    results = [moved, at.put(first, after1), at.put(second, after2)]
+    return [*results, at.as_given(step, gradient)][: c.outputs]
 
 
 def _rectified(c: Context, step: Value, first: Value, iteration: Value) -> Value:
