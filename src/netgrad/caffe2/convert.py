@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from netgrad.caffe2.lowering.context import StaticShapeNeededError
 from netgrad.caffe2.lowering.net import Lowered, lowered
+from netgrad.caffe2.lowering.nodes import drop_copies, rename
 from netgrad.caffe2.recurrence import with_kept
 from netgrad.caffe2.saved_model import SavedModel
 from netgrad.core import InvalidArgumentError
@@ -66,12 +67,12 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     """The model with the blobs' own names outside."""
     proto = onnx.ModelProto()
     proto.CopyFrom(net.model)
-    _drop_copies(proto.graph)
+    drop_copies(proto.graph)
     names = {f"in:{k}": blob for k, blob in enumerate(net.inputs)}
     taken = set(net.inputs)
     for k, blob in enumerate(net.outputs):
         names[f"out:{k}"] = blob if blob not in taken else f"{blob}_out"
-    _rename(proto.graph, names)
+    rename(proto.graph, names)
     for info in (*proto.graph.input, *proto.graph.output):
         info.name = names[info.name]
     parameters = model.parameters
@@ -84,29 +85,3 @@ def _named(net: Lowered, model: SavedModel) -> onnx.ModelProto:
     )
     proto.graph.name = model.predict_net.name or "net"
     return proto
-
-
-def _drop_copies(graph: onnx.GraphProto) -> None:
-    """Let the nodes that compute the outputs write them, where a copy does that."""
-    outputs = {info.name for info in graph.output}
-    written = {name for node in graph.node for name in node.output}
-    names: dict[str, str] = {}
-    kept = []
-    for node in graph.node:
-        if node.op_type == "Identity" and node.output[0] in outputs and node.input[0] in written - set(names):
-            names[node.input[0]] = node.output[0]
-        else:
-            kept.append(node)
-    del graph.node[:]
-    graph.node.extend(kept)
-    _rename(graph, names)
-
-
-def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    """Rename what the nodes of a graph, and of the graphs inside them, read and write."""
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _rename(attribute.g, names)

@@ -10,7 +10,7 @@ from onnx import helper
 
 from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.lowering.held import TRUTH, Perhaps, Stack
-from netgrad.caffe2.lowering.nodes import graph_of
+from netgrad.caffe2.lowering.nodes import drop_copies, graph_of
 from netgrad.caffe2.lowering.scopes import NetScope, Written
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.view import TensorInfo
@@ -85,6 +85,8 @@ def lowered(
             *(f"whether:{k}" for k in range(len(perhaps))),
         ],
     )
+    # a copy of every blob would cost as much as a small operator
+    drop_copies(graph, constants=False)
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION, producer_name="netgrad"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 from onnx import helper
@@ -108,3 +108,35 @@ def value_info(name: str, info: TensorInfo) -> onnx.ValueInfoProto:
     """What a model says of a value; dims that are unknown have no name."""
     assert info.dtype is not None, f"the element type of {name} is known"
     return helper.make_tensor_value_info(name, int(info.dtype), info.shape)
+
+
+def drop_copies(graph: onnx.GraphProto, *, constants: bool = True) -> None:
+    """Let the nodes that compute the outputs write them, where a copy does that.
+
+    Args:
+        graph: The graph, which is changed.
+        constants: Whether constants become outputs themselves.
+    """
+    outputs = {info.name for info in graph.output}
+    written = {name for node in graph.node for name in node.output if constants or node.op_type != "Constant"}
+    names: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        source = node.input[0] if node.op_type == "Identity" else ""
+        if source in written and source not in names and node.output[0] in outputs:
+            names[source] = node.output[0]
+        else:
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
+    rename(graph, names)
+
+
+def rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what the nodes of a graph, and of the graphs inside them, read and write."""
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                rename(attribute.g, names)

@@ -31,6 +31,11 @@ class RowUpdate:
     tables: list[Array]
     slopes: list[Array]
 
+    def slope(self, which: Which, at: int = 0) -> Array:
+        """What comes to some occurrences by one of the slopes; to be read only."""
+        found = self.slopes[at]
+        return found if isinstance(which, slice) else found.take(which, 0)
+
     def turns(self) -> Iterator[tuple[Array, Which]]:
         """Rows that are all different, and their occurrences: first those that come for the first time.
 

@@ -23,7 +23,7 @@ def _scatter_assign(call: Call) -> bool:
     if at is None:
         return False
     for rows, which in at.turns():
-        at.tables[0][rows] = at.slopes[0][which]
+        at.tables[0][rows] = at.slope(which)
     return True
 
 
@@ -38,10 +38,10 @@ def _scatter_weighted_sum(call: Call) -> bool:
     table, turns = at.tables[0], list(at.turns())
     if scale != 1:
         for rows, _ in turns:
-            table[rows] *= scale
-    for weight, slopes in zip(weights, at.slopes, strict=True):
+            table[rows] = table.take(rows, 0) * scale
+    for operand, weight in enumerate(weights):
         for rows, which in turns:
-            table[rows] += weight * slopes[which]
+            table[rows] = table.take(rows, 0) + weight * at.slope(which, operand)
     return True
 
 
@@ -54,11 +54,11 @@ def _sparse_momentum(call: Call) -> bool:
     rate, mu, nesterov = call.scalar(2), call.argument("momentum", 0.0), call.argument("nesterov", 0)
     steps = np.empty_like(at.slopes[0])
     for rows, which in at.turns():
-        before = momentum[rows]
-        after = mu * before + rate * at.slopes[0][which]
+        before = momentum.take(rows, 0)
+        after = mu * before + rate * at.slope(which)
         momentum[rows] = after
         steps[which] = step = (1 + mu) * after - mu * before if nesterov else after
-        parameter[rows] -= step
+        parameter[rows] = parameter.take(rows, 0) - step
     call.put(0, steps.reshape(call.array(0).shape))
     return True
 
@@ -80,10 +80,16 @@ def _adagrad(call: Call, *, by_rows: bool) -> bool:
     parameter, history = at.tables
     rate, epsilon = call.scalar(4), call.argument("epsilon", 1e-5)
     for rows, which in at.turns():
-        slopes = at.slopes[0][which]
-        after = history[rows] + _squares(slopes, by_rows)
+        slopes = at.slope(which)
+        after = history.take(rows, 0)
+        after += _squares(slopes, by_rows)
         history[rows] = after
-        parameter[rows] += rate * slopes / (np.sqrt(after) + epsilon)
+        divisor = np.sqrt(after, out=after)
+        divisor += epsilon
+        step = rate * slopes
+        step /= divisor
+        step += parameter.take(rows, 0)
+        parameter[rows] = step
     return True
 
 
@@ -109,12 +115,12 @@ def _adam(call: Call, *, by_rows: bool) -> bool:
     correction = math.sqrt(1 - beta2**time) / (1 - beta1**time)
     steps = np.empty_like(at.slopes[0])
     for rows, which in at.turns():
-        slopes = at.slopes[0][which]
-        mean = beta1 * first[rows] + (1 - beta1) * slopes
-        square = beta2 * second[rows] + (1 - beta2) * _squares(slopes, by_rows)
+        slopes = at.slope(which)
+        mean = beta1 * first.take(rows, 0) + (1 - beta1) * slopes
+        square = beta2 * second.take(rows, 0) + (1 - beta2) * _squares(slopes, by_rows)
         first[rows], second[rows] = mean, square
         steps[which] = step = correction * mean / (np.sqrt(square) + epsilon)
-        parameter[rows] += rate * step
+        parameter[rows] = parameter.take(rows, 0) + rate * step
     if len(call.definition.output) > 3:
         call.put(3, steps.reshape(call.array(4).shape))
     return True
