@@ -197,7 +197,7 @@ ROWS = [
     "float[N,3] x => s = Shape(x); y = ConstantOfShape(s)",
     "float[N,3] x => s = Size(x); z = 0; d = 2; y = Range(z, s, d)",
     "float[4,3,5] x, float[1,8,5] w, float[1,8,2] r => y = LSTM<hidden_size = 2>(x, w, r)",
-    f"{_LSTM} => _, y = LSTM(x, w, r, b, , h)",
+    f"{_LSTM} => _, y = LSTM<hidden_size = 2>(x, w, r, b, , h)",
     f'{_LSTM2} => {_L}; y = LSTM<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h, h)',
     f'{_LSTM2} => {_L}; a, y, c = LSTM<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h)',
     f'{_LSTM} => {_L}; a, c, y = LSTM<hidden_size = 2, direction = "reverse">(x, w, r, b, l, h, h)',
@@ -207,6 +207,37 @@ ROWS = [
     f'{_RNN} => y = RNN<hidden_size = 2, direction = "reverse">(x, w, r, b)',
     f'{_RNN} => {_L}; a, y = RNN<hidden_size = 2, activations = ["Relu"]>(x, w, r, b, l, h)',
     f'{_RNN2} => {_L}; y = RNN<hidden_size = 2, direction = "bidirectional">(x, w, r, b, l, h)',
+    "float[2,3,4] x, int64[2,2,4] i => three = Constant<value = int64 {3}>(); p = Mod(i, three); "
+    "y = GatherElements<axis = 1>(x, p)",
+    "float[5] x => i = [4,-5,0,-1]; y = GatherElements(x, i)",
+    "float[2,3] x => i = Constant<value = int32[2,1] {-1, 1}>(); y = GatherElements<axis = -1>(x, i)",
+    "int64[2,3,2] x => three = Constant<value = int64 {3}>(); m = Mod(x, three); y = NonZero(m)",
+    "float[4] x => r = Relu(x); y = NonZero(r)",
+    "float[2,3] x => z = Constant<value = float {0.0}>(); b = Greater(x, z); y = NonZero(b)",
+    "int64[2,3] x => d = 4; v = Constant<value_floats = [-1.0, 2.5]>(); y = OneHot(x, d, v)",
+    "int64[2,3] x => d = 4; v = [3,7]; y = OneHot<axis = 0>(x, d, v)",
+    "float[2,3] x, int64[2] n => two = Constant<value = int64 {2}>(); t = Mod(n, two); y = Tile(x, t)",
+    "float[4,3] x => a = Constant<value = int64 {1}>(); s = Shape<end = 1>(x); b = Sub(s, a); "
+    "one = [1]; t = Concat<axis = 0>(one, b); y, z = Split<axis = 0>(x, t)",
+    "float[4,3] x, int64[1] k => o = [1]; two = [2]; m = Mod(k, two); n = Add(m, o); y, i = TopK(x, n)",
+    "float[4,3] x, float a, float b => y = Clip(x, a, b)",
+    "int64[4,3] x, int64 a => y = Clip(x, , a)",
+    "float[4,3] x => r = Log(x); y = IsNaN(r)",
+    *(
+        f"float[4,3] x => z = Constant<value = float {{0.0}}>(); q = Div(x, z); y = IsInf<{signs}>(q)"
+        for signs in ("detect_positive = 1", "detect_positive = 0", "detect_negative = 0")
+    ),
+    "float[4,3] x => y = IsInf<detect_positive = 0, detect_negative = 0>(x)",
+    "float[4,3] x => a, y = Dropout(x)",
+    "float[4,3,2] x => y = Trilu(x)",
+    "int64[N,4,3] x => k = Constant<value = int64 {-1}>(); y = Trilu<upper = 0>(x, k)",
+    "float[4,3,2] x => l = [2,4,1]; y = ReverseSequence<time_axis = 0, batch_axis = 1>(x, l)",
+    "float[3,4] x => l = [2,4,1]; y = ReverseSequence<time_axis = 1, batch_axis = 0>(x, l)",
+    "float[2,3,4] x => r = Constant<value_floats = [1.0,2.0,3.0]>(); "
+    'y = Resize<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, , r)',
+    "float[2,3,4] x => s = [2,3,8]; "
+    'y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x, , , s)',
+    "float[3,4,2,2] x => l = [2,4,1]; y = ReverseSequence<time_axis = 1, batch_axis = 0>(x, l)",
 ]
 
 _INPUT = re.compile(r"(\w+?)(?:\[(.*?)\])? (\w+)$")

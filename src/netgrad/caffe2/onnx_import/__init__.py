@@ -12,4 +12,5 @@ from netgrad.caffe2.onnx_import import (  # noqa: F401  their writers are regist
     recurrent,
     reductions,
     shapes,
+    slices,
 )

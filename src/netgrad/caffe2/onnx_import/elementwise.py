@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from netgrad.caffe2.caffe2_pb2 import TensorProto
 from netgrad.caffe2.onnx_import.node import Node
 from netgrad.caffe2.onnx_import.registry import writes
 
@@ -105,12 +106,22 @@ def _cast(n: Node) -> None:
 
 @writes("Clip")
 def _clip(n: Node) -> None:
-    """The bounds are arguments of float."""
-    bounds: dict[str, Any] = {}
-    for at, name in ((1, "min"), (2, "max")):
-        if n.has(at):
-            bounds[name] = float(n.constant(at).reshape(-1)[0])
-    n.write("Clip" if bounds else "Copy", **bounds)
+    """The bounds are arguments of float; those that are computed are compared with each element."""
+    given = [(at, name) for at, name in ((1, "min"), (2, "max")) if n.has(at)]
+    if all(n.info(at).constant is not None for at, _ in given):
+        bounds: dict[str, Any] = {name: float(n.constant(at).reshape(-1)[0]) for at, name in given}
+        n.write("Clip" if bounds else "Copy", **bounds)
+        return
+    x, shape = n.inputs[0], n.step("Shape", n.inputs[:1])
+    for at, name in given:
+        bound = n.step("Expand", [n.inputs[at], shape])
+        output = n.outputs[0] if at == given[-1][0] else n.fresh(name)
+        x = n.write("Max" if name == "min" else "Min", [x, bound], [output])
+
+
+@writes("IsNaN")
+def _is_nan(n: Node) -> None:
+    n.write("NE", [n.inputs[0], n.inputs[0]])  # nothing else differs from itself
 
 
 @writes("Dropout")
@@ -118,9 +129,9 @@ def _dropout(n: Node) -> None:
     """Outside of training the input; in training a mask that is drawn."""
     training = n.has(2) and bool(n.constant(2).reshape(-1)[0])
     if not training:
-        if n.reads_output(1):
-            raise n.refused("outside of training Caffe2's Dropout gives no mask")
         n.write("Dropout", is_test=1)
+        if n.reads_output(1):
+            n.write("ConstantFill", n.inputs[:1], n.outputs[1:2], value=1, dtype=TensorProto.BOOL)
         return
     ratio = float(n.constant(1).reshape(-1)[0]) if n.has(1) else 0.5
     mask = n.outputs[1] if len(n.outputs) > 1 else n.fresh("mask")
@@ -135,6 +146,21 @@ def _mod(n: Node) -> None:
         raise n.refused("Caffe2's Mod divides by one whole number")
     follows = 0 if n.attribute("fmod", 0) else 1
     n.write("Mod", divisor=int(divisor.reshape(-1)[0]), sign_follow_divisor=follows)
+
+
+@writes("IsInf")
+def _is_inf(n: Node) -> None:
+    dtype = n.info(0).dtype
+    if dtype is None:
+        raise n.refused("the type of its elements is not known")
+    signs = [sign for name, sign in (("detect_positive", 1), ("detect_negative", -1)) if n.attribute(name, 1)]
+    bounds = [n.parameter(np.asarray([sign * np.inf], dtype.numpy()), "infinite") for sign in signs]
+    if len(bounds) == 1:
+        n.write("EQ", [n.inputs[0], bounds[0]], broadcast=1)
+    elif bounds:
+        n.write("Or", [n.step("EQ", [n.inputs[0], bound], broadcast=1) for bound in bounds])
+    else:
+        n.write("ConstantFill", value=0, dtype=TensorProto.BOOL)
 
 
 # ---- several operands --------------------------------------------------------------------------------

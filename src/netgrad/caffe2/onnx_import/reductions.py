@@ -28,11 +28,15 @@ def _arg(n: Node) -> None:
 
 @writes("TopK")
 def _top_k(n: Node) -> None:
-    (count,) = n.numbers(1)
-    arguments: dict[str, Any] = {"k": count, "axis": n.axis(n.attribute("axis", -1))}
+    arguments: dict[str, Any] = {"axis": n.axis(n.attribute("axis", -1))}
+    count: list[str] = []
+    if n.info(1).constant is None:
+        count = [n.inputs[1]]
+    else:
+        (arguments["k"],) = n.numbers(1)
     if n.attribute("largest", 1):
-        n.write("TopK", outputs=n.outputs, **arguments)
+        n.write("TopK", [n.inputs[0], *count], n.outputs, **arguments)
         return
     values = n.fresh("negative")
-    n.write("TopK", [n.step("Negative", n.inputs[:1])], [values, n.outputs[1]], **arguments)
+    n.write("TopK", [n.step("Negative", n.inputs[:1]), *count], [values, n.outputs[1]], **arguments)
     n.write("Negative", [values])

@@ -11,7 +11,6 @@ from netgrad.caffe2.onnx_import.node import Node
 from netgrad.caffe2.onnx_import.registry import writes
 
 _INT64 = TensorProto.INT64
-_END = 2**31 - 1  # a bound from here on means the end, whatever the size
 
 
 def _reshaped(n: Node, x: str, shape: Sequence[int], output: str | None = None) -> str:
@@ -79,7 +78,10 @@ def _expand(n: Node) -> None:
 
 @writes("Tile")
 def _tile(n: Node) -> None:
-    """One operator for each axis that is repeated."""
+    """One operator for each axis that is repeated; counts that are computed are an input."""
+    if n.info(1).constant is None:
+        n.write("NumpyTile", [n.inputs[0], n.step("Cast", [n.inputs[1]], to=_INT64)])
+        return
     counts = [(axis, count) for axis, count in enumerate(n.numbers(1)) if count != 1]
     x = n.inputs[0]
     for axis, count in counts[:-1]:
@@ -101,6 +103,10 @@ def _concat(n: Node) -> None:
 @writes("Split")
 def _split(n: Node) -> None:
     axis = n.attribute("axis", 0) % n.rank()
+    if n.has(1) and n.info(1).constant is None:
+        sizes_given = n.step("Cast", [n.inputs[1]], to=TensorProto.INT32)
+        n.write("Split", [n.inputs[0], sizes_given], n.outputs, axis=axis)
+        return
     if n.has(1):
         sizes: list[int] | None = n.numbers(1)
     else:
@@ -111,81 +117,6 @@ def _split(n: Node) -> None:
             part = -(-dim // count)
             sizes = [part] * (count - 1) + [dim - part * (count - 1)]
     n.write("Split", outputs=n.outputs, axis=axis, split=sizes)
-
-
-@writes("Slice")
-def _slice(n: Node) -> None:
-    """One operator for each axis: Caffe2 cuts along one; steps other than 1 are lookups."""
-    if n.info(1).constant is None or n.info(2).constant is None:
-        _computed_slice(n)
-        return
-    starts, ends = n.numbers(1), n.numbers(2)
-    axes = n.numbers(3) if n.has(3) else list(range(len(starts)))
-    steps = n.numbers(4) if n.has(4) else [1] * len(starts)
-    x, written = n.inputs[0], 0
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis, written = n.axis(axis), written + 1
-        output = n.outputs[0] if written == len(starts) else n.fresh("slice")
-        if step == 1:
-            first, last = _bounds(n, axis, start, end)
-            rank = n.rank()
-            n.write(
-                "Slice",
-                [x],
-                [output],
-                starts=[first if k == axis else 0 for k in range(rank)],
-                ends=[last if k == axis else -1 for k in range(rank)],
-            )
-        else:
-            places = np.arange(n.dim(0, axis), dtype=np.int64)[_python_slice(start, end, step)]
-            n.write("Gather", [x, n.parameter(places, "places")], [output], axis=axis)
-        x = output
-    if not starts:
-        n.write("Copy")
-
-
-def _computed_slice(n: Node) -> None:
-    """One operator with a bound per axis: those that are given among those that take all."""
-    if n.has(4) and any(step != 1 for step in n.numbers(4)):
-        raise n.refused("bounds that are computed have steps of 1 in Caffe2")
-    if n.has(3):
-        axes = n.inputs[3]
-        if n.info(3).constant is None:
-            axes = _from_the_front(n, n.step("Cast", [axes], to=_INT64), n.rank(), "Add")
-        else:
-            axes = n.parameter(np.asarray(n.axes_in_order(3), np.int64), "axes")
-    else:  # the first ones, as many as there are bounds
-        axes = n.step("Range", [n.step("Size", [n.inputs[1]])])
-    bounds = []
-    for at, default in ((1, 0), (2, -1)):
-        given = _from_the_front(n, n.step("Cast", [n.inputs[at]], to=_INT64), 1, "Sub")
-        bound = n.step("ConstantFill", [], shape=[n.rank()], value=default, dtype=_INT64)
-        bounds.append(n.write("ScatterAssign", [bound, axes, given], [bound]))
-    n.write("Slice", [n.inputs[0], *bounds])
-
-
-def _from_the_front(n: Node, numbers: str, amount: int, type_: str) -> str:
-    """The numbers, those below 0 with an amount added or taken away: Caffe2's bounds count from dim + 1."""
-    zero, other = (n.parameter(np.asarray([x], np.int64), "number") for x in (0, amount))
-    changed = n.step(type_, [numbers, other], broadcast=1)
-    return n.step("Conditional", [n.step("LT", [numbers, zero], broadcast=1), changed, numbers])
-
-
-def _python_slice(start: int, end: int, step: int) -> slice:
-    """With a negative step, an end before the first element stands for all down to it."""
-    return slice(start, None if step < 0 and end <= -_END else end, step)
-
-
-def _bounds(n: Node, axis: int, start: int, end: int) -> tuple[int, int]:
-    """Bounds as Caffe2 counts them: a negative b means dim + 1 + b, and -1 is the end."""
-    shape = n.info(0).shape or ()
-    dim = shape[axis] if axis < len(shape) else None
-    if isinstance(dim, int):
-        first, last, _ = slice(start, end).indices(dim)
-        return first, max(first, last)
-    if start <= -_END:
-        start = 0
-    return start if start >= 0 else start - 1, end - 1 if end < 0 else -1 if end >= _END else end
 
 
 @writes("Pad")
@@ -224,6 +155,42 @@ def _pad(n: Node) -> None:
         return
     image = n.step("PadImage", [n.step("ExpandDims", n.inputs[:1], dims=[2])], **arguments)
     n.write("Squeeze", [image], dims=[2])
+
+
+@writes("Trilu")
+def _triangle(n: Node) -> None:
+    """A choice by a mask: zeros elsewhere, whatever stood there."""
+    rank = n.rank()
+    rows, columns = n.dim(0, rank - 2), n.dim(0, rank - 1)
+    offset = n.numbers(1)[0] if n.has(1) else 0
+    part = np.triu if n.attribute("upper", 1) else np.tril
+    mask = n.parameter(
+        part(np.ones((rows, columns), np.int32), offset), "mask"
+    )  # there is no Expand of truths
+    dtype = n.info(0).dtype
+    if dtype is None:
+        raise n.refused("the type of its elements is not known")
+    zeros = n.step(
+        "ConstantFill", n.inputs[:1], value=0.0 if dtype.is_floating_point() else 0, dtype=n.number_of(dtype)
+    )
+    whole = n.step("Expand", [mask, n.step("Shape", n.inputs[:1])])
+    n.write("Where", [n.step("Cast", [whole], to=TensorProto.BOOL), n.inputs[0], zeros])
+
+
+@writes("ReverseSequence")
+def _reverse_sequence(n: Node) -> None:
+    lengths = n.step("Cast", [n.inputs[1]], to=TensorProto.INT32)
+    order = None if n.attribute("time_axis", 0) == 0 else [1, 0, *range(2, n.rank())]
+    x = n.inputs[0] if order is None else n.step("Transpose", n.inputs[:1], axes=order)
+    shape = n.fresh("old_shape")
+    rows = n.write(
+        "Reshape", [x], [n.fresh("rows"), shape], shape=[0, 0, -1]
+    )  # of numbers, as Caffe2 has them
+    turned = n.step("ReversePackedSegs", [rows, lengths])
+    output = n.outputs[0] if order is None else n.fresh("turned")
+    n.write("Reshape", [turned, shape], [output, n.fresh("old_shape")])
+    if order is not None:
+        n.write("Transpose", [output], axes=order)
 
 
 # ---- channels ----------------------------------------------------------------------------------------
