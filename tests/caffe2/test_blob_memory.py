@@ -26,7 +26,7 @@ def test_a_fed_array_is_changed_in_place_and_the_one_outside_is_not() -> None:
     outside = START.copy()
     blob = Blob()
     blob.feed(outside)
-    first = blob.own()
+    first = blob.own()  # copied once
     first += 1
     assert blob.own() is first
     np.testing.assert_array_equal(blob.fetch(), START + 1)
@@ -57,6 +57,7 @@ def test_a_value_of_onnx_runtime_is_copied_once() -> None:
 def test_what_onnx_runtime_reads_is_the_array_itself() -> None:
     blob = Blob()
     blob.feed(START)
+    blob.own()
     value = blob.engine_value()
     assert isinstance(value, OrtValue)
     assert value.data_ptr() == blob.content.ctypes.data

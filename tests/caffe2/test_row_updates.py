@@ -61,7 +61,7 @@ def test_values(case: Case) -> None:
     (op,) = parsed(case.net).op
     _fed(**case.blobs)
     table = next(name for name in op.output if name in op.input and name != "g")
-    memory = _here().needed(table).content.ctypes.data
+    memory = _here().needed(table).own().ctypes.data
     workspace.RunOperatorOnce(op)
     for name, value in case.formula(case.blobs).items():
         found = workspace.FetchBlob(name)

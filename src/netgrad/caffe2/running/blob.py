@@ -83,7 +83,7 @@ class Blob:
     def __init__(self) -> None:
         self._value: Any = None
         self._alone = False  # whether the array is one that nobody else has
-        self._engine_value: OrtValue | None = None  # a value on the array's memory
+        self._engine_value: tuple[Array, OrtValue] | None = None  # an array, and a value on its memory
         self.memory: Array | None = None
 
     @property
@@ -123,12 +123,13 @@ class Blob:
             return value
         if not is_tensor(value):
             return None
-        if self._engine_value is not None and self.memory is None:
-            return self._engine_value
+        known = self._engine_value
+        if known is not None and known[0] is value:
+            return known[1]
         array = np.require(value, None, "C")
         shared = share_as_value(array)
-        if array is self._value:
-            self._engine_value = shared
+        if array is value:
+            self._engine_value = array, shared
         return shared
 
     def own(self) -> Array:
@@ -153,8 +154,7 @@ class Blob:
 
     def feed(self, arg: Any, device_option: Any = None) -> bool:
         """Write an array, a ``TensorProto`` or a text; the device makes no difference."""
-        self.value = found = fed(arg)
-        self._alone = found is self._value and isinstance(found, np.ndarray)
+        self.value = fed(arg)
         return True
 
     def fetch(self) -> Any:
