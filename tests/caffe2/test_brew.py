@@ -12,6 +12,7 @@ from netgrad.caffe2.caffe2_pb2 import OperatorDef
 from netgrad.caffe2.python import brew, core, optimizer, workspace
 from netgrad.caffe2.python.model_helper import ExtractPredictorNet, ModelHelper
 from netgrad.caffe2.python.modeling.initializers import Initializer
+from netgrad.caffe2.python.modeling.parameter_info import ParameterInfo
 from netgrad.caffe2.python.modeling.parameter_sharing import ParameterSharing
 
 
@@ -383,3 +384,10 @@ def test_a_layer_is_normalized_over_several_axes(dims: Any) -> None:
     np.testing.assert_allclose(
         workspace.FetchBlob("y").reshape(2, 12), 2 * expected + 1, rtol=1e-5, atol=1e-6
     )
+
+
+def test_the_size_of_a_parameter() -> None:
+    """Some programs give an argument of a fill as its shape, which says no number."""
+    fill = core.CreateOperator("ConstantFill", [], "w", shape=[2, 3])
+    sizes = [ParameterInfo(None, "w", shape=shape).size for shape in ([2, 3], (4,), [], 5, None, fill.arg[0])]
+    assert sizes == [6, 4, 1, 5, None, None]

@@ -141,6 +141,22 @@ def test_batches(kind: str, tmp_path: Path) -> None:
         _run("CreateDB", [], "none", **db, num_shards=6, shard_id=5)
 
 
+def test_databases_are_not_sought_in_the_root_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is saved and loaded is, as in the original; and a checkpoint holds the iteration, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "root").mkdir()
+    workspace.ResetWorkspace("root")
+    _examples("minidb", Path("records"), 3)
+    _run("CreateDB", [], "reader", db="records", db_type="minidb")
+    _run("TensorProtosDBInput", "reader", ["x", "label"], batch_size=2)
+    assert workspace.FetchBlob("label").tolist() == [0, 1]
+    workspace.FeedBlob("iter", np.array([4]))
+    _run("Checkpoint", ["iter", "x"], [], db="at_%d", db_type="minidb", every=2)
+    workspace.ResetWorkspace("root")
+    _run("Load", [], [], db="at_4", db_type="minidb", load_all=1)
+    assert sorted(workspace.Blobs()) == ["iter", "x"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     workspace.ResetWorkspace(str(tmp_path))
@@ -153,7 +169,7 @@ def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     _run("Load", [], ["x", "text"], db="first", db_type=kind)
     np.testing.assert_array_equal(workspace.FetchBlob("x"), x)
     assert workspace.FetchBlob("text") == b"some"
-    _run("CreateDB", [], "reader", db="second", db_type=kind)
+    _run("CreateDB", [], "reader", db=str(tmp_path / "second"), db_type=kind)
     for name in ("once", "again"):
         _run("Load", ["reader"], [name], source_blob_names=["x"])
         np.testing.assert_array_equal(workspace.FetchBlob(name), x)

@@ -384,7 +384,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(workspace.FetchBlob("texts"), texts)
     _run("Load", [], [], db="saved", db_type="minidb", load_all=1, add_prefix="again/")
     np.testing.assert_array_equal(workspace.FetchBlob("again/x"), x)
-    _run("CreateDB", [], "reader", db="saved", db_type="minidb")
+    _run("CreateDB", [], "reader", db=str(tmp_path / "saved"), db_type="minidb")
     _run("Load", ["reader"], ["renamed"], source_blob_names=["x"])
     np.testing.assert_array_equal(workspace.FetchBlob("renamed"), x)
     with pytest.raises(RuntimeError, match="the database has no blobs nothing"):

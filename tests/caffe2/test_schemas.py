@@ -8,6 +8,7 @@ import pytest
 from netgrad.caffe2.makers.registry import ENTRIES
 from netgrad.caffe2.python import core, memonger, workspace
 from netgrad.caffe2.python.functional import Functional
+from netgrad.caffe2.python.workspace.op_schema import OpSchema
 from netgrad.caffe2.schemas import Counts, in_place_problem, schema_of, schema_problem
 
 
@@ -88,3 +89,31 @@ def test_functions_of_operators_refuse_what_the_operator_does_not_take() -> None
         Functional.Relu(x, num_output=2)
     with pytest.raises(AttributeError, match="there is no operator Rellu; there is Relu"):
         Functional.Rellu  # noqa: B018
+
+
+def test_what_the_native_module_said() -> None:
+    """The numbers that the original gives for the same types."""
+    found = {}
+    for type_ in ("Relu", "Concat", "Split", "SparseToDenseMask", "FC", "TopK"):
+        schema = OpSchema.get(type_)
+        assert schema is not None
+        bounds = (schema.min_input, schema.max_input, schema.min_output, schema.max_output)
+        found[type_] = (*bounds, schema.CalculateOutput(2))
+    most = 2147483647
+    assert found == {
+        "Relu": (1, 1, 1, 1, 1),
+        "Concat": (1, most, 2, 2, 2),
+        "Split": (1, 2, 1, most, -1),
+        "SparseToDenseMask": (3, 4, 1, 2, -1),
+        "FC": (3, 3, 1, 1, 1),
+        "TopK": (1, 2, 2, 3, -1),
+    }
+    relu = OpSchema.get("Relu")
+    assert relu is not None
+    assert relu.num_inputs_outputs_allowed(1, 1)
+    assert not relu.num_inputs_outputs_allowed(1, 2)
+    assert OpSchema.get("Nope") is None
+    scatter = OpSchema.get("ScatterWeightedSum")
+    assert scatter is not None
+    assert scatter.inplace_enforced(0, 0)
+    assert vars(workspace.C)["OpSchema"] is OpSchema

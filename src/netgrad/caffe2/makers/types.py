@@ -56,6 +56,8 @@ _COMPOSED = tuple(
         "Slice",
         "Tile",
         "RoIPool",
+        "RoIPoolF",
+        "SoftmaxFocalLoss",
         "FunHash",
         "SparseFunHash",
         "TopK",

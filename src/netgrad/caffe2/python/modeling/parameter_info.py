@@ -43,7 +43,7 @@ class ParameterInfo:
         self.blob = param
         self.key = key
         self.shape = shape
-        self.size = None if shape is None else int(np.prod(shape))
+        self.size = _elements(shape)
         self.length = max(1, length if length is not None else 1)
         self.grad = grad
         self.blob_copy = blob_copy
@@ -68,3 +68,11 @@ class ParameterInfo:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _elements(shape: Any) -> int | None:
+    """How many elements a tensor has; None if that isn't known: some programs give an argument of a fill."""
+    if shape is None:
+        return None
+    count = np.prod(shape)
+    return int(count) if isinstance(count, int | float | np.number) else None

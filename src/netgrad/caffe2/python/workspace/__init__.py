@@ -83,6 +83,7 @@ from netgrad.caffe2.python.workspace.nets import (
     StringifyNetName,
     StringifyProto,
 )
+from netgrad.caffe2.python.workspace.op_schema import OpSchema
 from netgrad.caffe2.python.workspace.predictor import Predictor
 from netgrad.caffe2.python.workspace.transforms import ApplyTransform, ApplyTransformIfFaster
 
@@ -201,5 +202,6 @@ _NATIVE: dict[str, Callable[..., Any]] = {
 }
 for _name, _function in _NATIVE.items():
     setattr(C, _name, staticmethod(_function))
+C.OpSchema = OpSchema  # type: ignore[attr-defined]
 C.is_asan, C.has_cuda_support = is_asan, has_cuda_support
 C.has_gpu_support, C.has_hip_support = has_gpu_support, has_hip_support

@@ -76,12 +76,16 @@ def _text(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-def _path(call: Call) -> Path:
-    """The file that the operator names, from the root folder on."""
-    name = call.argument("db", "")
+def _name(call: Call) -> str:
+    name: str = call.argument("db", "")
     if not name:
         raise call.error("argument 'db', the path of the database, is missing")
-    return _from_root(call, name)
+    return name
+
+
+def _path(call: Call) -> Path:
+    """The file that the operator saves to or loads from, from the root folder on."""
+    return _from_root(call, _name(call))
 
 
 def _from_root(call: Call, name: str) -> Path:
@@ -99,15 +103,15 @@ def own_reader(call: Call) -> Reader:
     """The reader that an operator without inputs keeps, over the database that its arguments name."""
     if "reader" not in call.memory:
         kind = call.argument("db_type", "leveldb")
-        call.memory["reader"] = Reader(_open(call, _path(call), OpenMode.read, kind).new_cursor())
+        call.memory["reader"] = Reader(_open(call, Path(_name(call)), OpenMode.read, kind).new_cursor())
     found: Reader = call.memory["reader"]
     return found
 
 
 @runs("CreateDB")
 def _create_db(call: Call) -> None:
-    """A reader over a shard of the records."""
-    path = _path(call)
+    """A reader over a shard of the records, of a database that isn't sought in the root folder."""
+    path = Path(_name(call))
     shards, shard = call.argument("num_shards", 1), call.argument("shard_id", 0)
     if not 0 <= shard < shards:
         raise call.error(f"there is no shard {shard} of {shards}")
@@ -174,14 +178,13 @@ def _db_exists(call: Call) -> None:
 
 @runs("Save", "Checkpoint", "Snapshot")
 def _save(call: Call) -> None:
-    """Write blobs to a new database; `Checkpoint` every so many iterations, with their number in the path.
+    """Write blobs to a new database; `Checkpoint` every so many iterations, with their number.
 
     A ``minidb`` file that is there is replaced.
     """
     names = list(call.definition.input)
     if call.definition.type != "Save":
         every, iteration = call.argument("every", 1), call.scalar(0)
-        names = names[1:]
         if every <= 0 or iteration % every:
             return
         pattern: str = call.argument("db", "")
