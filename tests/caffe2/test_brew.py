@@ -136,7 +136,7 @@ def test_momentum_updates_in_place() -> None:
         "MomentumSGDUpdate(y_w_grad,y_w_momentum,lr,y_w)->(y_w_grad,y_w_momentum,y_w) {"
     )
     assert added[2].endswith("nesterov=1}")
-    with pytest.raises(RuntimeError, match="twice"):
+    with pytest.raises(RuntimeError, match="called once"):
         model.AddGradientOperators(["loss"])
 
 

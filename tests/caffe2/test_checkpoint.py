@@ -291,9 +291,9 @@ def test_paths() -> None:
 
 
 def test_what_comes_too_early() -> None:
-    with pytest.raises(AssertionError, match="names are known when the task of init has run"):
-        MultiNodeCheckpointManager("folder", "minidb").save(1)
     with pytest.raises(AssertionError, match="no managers yet: init makes them"):
+        MultiNodeCheckpointManager("folder", "minidb").save(1)
+    with pytest.raises(AssertionError, match="names are known when the task of init has run"):
         CheckpointManager("folder", "node", "minidb").save(1)
     with pytest.raises(AssertionError, match="for a single node"):
         CheckpointManager("folder", "node", "minidb").init(["a", "b"])
