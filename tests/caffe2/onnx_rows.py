@@ -238,6 +238,10 @@ ROWS = [
     "float[2,3,4] x => s = [2,3,8]; "
     'y = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(x, , , s)',
     "float[3,4,2,2] x => l = [2,4,1]; y = ReverseSequence<time_axis = 1, batch_axis = 0>(x, l)",
+    "float[3,4] x, float[2,3] u => i = Constant<value = int64[2,3] {0, 1, -1, 1, 2, 0}>(); "
+    "y = ScatterElements(x, i, u)",
+    "int64[3,4] x, int64[3,1] i, int64[3,1] u => four = [4]; p = Mod(i, four); "
+    "y = ScatterElements<axis = 1>(x, p, u)",
 ]
 
 _INPUT = re.compile(r"(\w+?)(?:\[(.*?)\])? (\w+)$")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tests.caffe2.operator_cases import Array, Blobs, Case, apart, normal, positive, sigmoid
@@ -14,6 +16,16 @@ MASK = np.array([True, False, False, True, False])
 def fixed(net: str, blobs: dict[str, Array], **outputs: object) -> Case:
     """A row of an operator of few integers, whose outputs can be read off its description."""
     return Case(net, blobs, lambda g: {name: np.asarray(value) for name, value in outputs.items()}, ())
+
+
+def scattered(g: Blobs, axis: int) -> dict[str, Array]:
+    """A copy of x with the elements of w at places i along an axis."""
+    y = g["x"].copy()
+    for place in np.ndindex(g["i"].shape):
+        at = list(place)
+        at[axis] = g["i"][place]
+        y[tuple(at)] = g["w"][place]
+    return {"y": y}
 
 
 def top(values: Array, lengths: Array, count: int) -> dict[str, Array]:
@@ -138,6 +150,19 @@ CHOSEN = [
         {"m": MASK, "x": normal(2), "o": ~MASK, "w": normal(3)},
         lambda g: {"y": np.array([g["x"][0], g["w"][0], g["w"][1], g["x"][1], g["w"][2]])},
         (),
+    ),
+    *(
+        Case(
+            f"Scatter(x,i,w)->(y) {arguments}".strip(),
+            {"x": normal(3, 4), "i": np.array(places), "w": normal(3, 2)},
+            partial(scattered, axis=axis),
+            (),
+        )
+        for arguments, axis, places in (
+            ("", 1, [[0, 3], [1, 2], [3, 0]]),
+            ("{axis=0}", 0, [[0, 2], [1, 1], [2, 0]]),
+            ("{axis=-1}", 1, [[2, 1], [0, 3], [1, 0]]),
+        )
     ),
     Case(
         "ScatterAssign(x,i,w)->(x)",

@@ -148,6 +148,21 @@ def test_nets_of_a_model_and_back(model: onnx.ModelProto) -> None:
         frontend.caffe2_net_to_onnx_model(predict_net, init_net, [1])  # type: ignore[arg-type]
 
 
+def test_outputs_that_are_the_same_value_keep_their_names() -> None:
+    net = core.Net("n")
+    net.Relu("x", "y")
+    net.Copy("y", "z")
+    net.Copy("x", "w")
+    for name in ("y", "z", "w"):
+        net.AddExternalOutput(core.BlobReference(name))
+    found = frontend.caffe2_net_to_onnx_model(net.Proto(), None, {"x": (TensorProto.FLOAT, (2, 2))})
+    onnx.checker.check_model(found, full_check=True)
+    outputs = backend.run_model(found, X)
+    np.testing.assert_array_equal(outputs.y, np.maximum(X, 0))
+    np.testing.assert_array_equal(outputs.z, outputs.y)
+    np.testing.assert_array_equal(outputs.w, X)
+
+
 def test_running_operators_and_nets_apart(tmp_path: Path) -> None:
     op = core.CreateOperator("FC", ["x", "w", "b"], ["y"])
     ws, outputs = tools.c2_native_run_op(op, [X, W, B])

@@ -119,6 +119,7 @@ def drop_copies(graph: onnx.GraphProto, *, constants: bool = True) -> None:
     """
     outputs = {info.name for info in graph.output}
     written = {name for node in graph.node for name in node.output if constants or node.op_type != "Constant"}
+    written -= outputs  # which keep their names: a second output may be a copy of one
     names: dict[str, str] = {}
     kept = []
     for node in graph.node:

@@ -1,4 +1,4 @@
-"""Operators around parameters and their rows that have no gradient: sets of rows, tests, clipping."""
+"""Operators around parameters and rows that have no gradient: rows and elements set, tests, clipping."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def _scatter_assign(c: Context, data: Value, indices: Value, rows: Value) -> Val
     count = c.b.slice(c.b.shape_of(places), 0, 0, 1)
     rest = c.b.slice(c.b.shape_of(data), 0, 1, 2**62)
     return c.b.op("ScatterND", data, places, c.b.op("Reshape", rows, c.b.concat([count, rest], 0)))
+
+
+@lowers("Scatter")
+def _scatter(c: Context, data: Value, indices: Value, updates: Value) -> Value:
+    """Write elements at places along an axis; of one that is written twice one of the values stays."""
+    if updates.dtype != data.dtype:
+        raise c.refused(f"its updates are {updates.dtype}, and its data is {data.dtype}")
+    return c.b.op("ScatterElements", data, indices, updates, axis=c.axis(data, c.argument("axis", 1)))
 
 
 @lowers("IsEmpty", "HasElements")

@@ -199,6 +199,7 @@ should_not_do_gradient(
     "RowWiseSparseAdagrad",
     "RowWiseSparseAdam",
     "Save",
+    "Scatter",
     "ScatterAssign",
     "ScatterWeightedSum",
     "SegmentIdsToLengthWeights",

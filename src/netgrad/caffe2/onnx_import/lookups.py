@@ -43,6 +43,18 @@ def _gather_elements(n: Node) -> None:
     n.write("Reshape", [found], [n.outputs[0], n.fresh("old_shape")], shape=list(wanted))
 
 
+@writes("ScatterElements")
+def _scatter_elements(n: Node) -> None:
+    if n.attribute("reduction", "none") != "none":
+        raise n.refused("Caffe2's Scatter replaces what is there")
+    axis = n.axis(n.attribute("axis", 0))
+    shape = n.fresh("old_shape")
+    flat = n.write("Reshape", [n.inputs[1]], [n.fresh("flat"), shape], shape=[-1])
+    counted = from_the_front(n, n.step("Cast", [flat], to=_INT64), n.dim(0, axis), "Add")
+    places = n.write("Reshape", [counted, shape], [n.fresh("places"), n.fresh("old_shape")])
+    n.write("Scatter", [n.inputs[0], places, n.inputs[2]], axis=axis)
+
+
 def from_the_front(n: Node, numbers: str, amount: int, type_: str) -> str:
     """The numbers of a vector, those below 0 with an amount added or taken away."""
     zero, other = (n.parameter(np.asarray([x], np.int64), "number") for x in (0, amount))

@@ -65,14 +65,23 @@ def _computed_slice(n: Node) -> None:
             axes = n.step("Range", [n.step("Size", [n.inputs[1]])])
         n.write("Slice", [n.inputs[0], *_among_all(n, bounds, axes)])
         return
-    x = n.inputs[0]
+    x, rank = n.inputs[0], n.rank()
     for k, axis in enumerate(known):
-        given = [n.step("Slice", [bound], starts=[k], ends=[k + 1]) for bound in bounds]
         output = n.outputs[0] if k == len(known) - 1 else n.fresh("slice")
-        where = n.parameter(np.asarray([axis], np.int64), "axis")
-        x = n.write("Slice", [x, *_among_all(n, given, where)], [output])
+        whole = [_all_but(n, axis, rank, default, bounds[at], k) for at, default in enumerate((0, -1))]
+        x = n.write("Slice", [x, *whole], [output])
     if not known:
         n.write("Copy")
+
+
+def _all_but(n: Node, axis: int, rank: int, default: int, numbers: str, k: int) -> str:
+    """A bound for each axis: number ``k`` of those that are given for one axis, all for the others."""
+    parts = [n.step("Slice", [numbers], starts=[k], ends=[k + 1])]
+    if axis:
+        parts.insert(0, n.parameter(np.full(axis, default, np.int64), "before"))
+    if axis < rank - 1:
+        parts.append(n.parameter(np.full(rank - 1 - axis, default, np.int64), "behind"))
+    return n.write("Concat", parts, [n.fresh("bounds"), n.fresh("sizes")], axis=0)
 
 
 def _among_all(n: Node, given: Sequence[str], axes: str) -> list[str]:
