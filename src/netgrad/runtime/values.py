@@ -7,6 +7,7 @@ Everything that outlives a call is therefore copied here.
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,14 @@ def write_value(value: onnxruntime.OrtValue, array: np.ndarray[Any, Any]) -> Non
 
 def share_as_value(array: np.ndarray[Any, Any]) -> onnxruntime.OrtValue:
     """A value on the memory of the contiguous ``array``: for the length of one call."""
-    if onnx_ir.DataType.from_numpy(array.dtype) in NATIVE:
+    if _is_native(array.dtype):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, _element_type(array))
+
+
+@cache
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    return onnx_ir.DataType.from_numpy(dtype) in NATIVE
 
 
 def copy_from_value(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:

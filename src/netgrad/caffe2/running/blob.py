@@ -126,7 +126,7 @@ class Blob:
         known = self._engine_value
         if known is not None and known[0] is value:
             return known[1]
-        array = np.require(value, None, "C")
+        array = value if value.flags.c_contiguous else np.require(value, None, "C")
         shared = share_as_value(array)
         if array is value:
             self._engine_value = array, shared

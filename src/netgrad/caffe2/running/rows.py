@@ -11,8 +11,9 @@ import numpy as np
 from onnx_ir import DataType
 from onnxruntime import OrtValue
 
-from netgrad.caffe2.running.blob import Array, is_tensor, shape_of
+from netgrad.caffe2.running.blob import Array, as_array, is_tensor, shape_of
 from netgrad.caffe2.running.call import Call
+from netgrad.runtime.values import NATIVE
 
 Which: TypeAlias = "slice | Array"
 
@@ -87,10 +88,11 @@ def row_update(
         return None
     blobs = [call.blob(at) for at, _ in tables]
     contents = [blob.content for blob in blobs]
-    if not all(map(is_tensor, contents)) or len(set(map(id, blobs))) != len(blobs):
+    sources = [call.blob(at) for at in slopes]
+    given = [_seen(blob.content) for blob in sources]
+    if not all(map(is_tensor, (*contents, *given))) or len({*blobs, *sources}) < len(blobs) + len(sources):
         return None
     numbers = call.array(indices)
-    given = [call.array(at) for at in slopes]
     if numbers.dtype not in (np.int32, np.int64):
         return None
     types = {_element_type(one) for one in (*contents, *given)}
@@ -116,6 +118,13 @@ def row_update(
         [table.reshape(shape[0], table.size // max(shape[0], 1)) for table in matrices],
         [one.reshape(count, width) for one in given],
     )
+
+
+def _seen(value: Any) -> Any:
+    """A tensor to be read while the operator runs, without a copy of a value of ONNX Runtime."""
+    if isinstance(value, OrtValue):
+        return value.numpy() if DataType(value.element_type()) in NATIVE else as_array(value)
+    return value
 
 
 def _element_type(value: OrtValue | Array) -> Any:
