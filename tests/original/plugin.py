@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import hypothesis
 import pytest
@@ -36,6 +37,16 @@ def _name(item: pytest.Item) -> str:
     return rest if "::" in rest else f"{Path(file).stem}::{rest}"
 
 
+class _Settings(hypothesis.settings):
+    """Settings that don't mind options which hypothesis has dropped since."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{name: value for name, value in options.items() if name not in _DROPPED})
+
+
+_DROPPED = ("timeout", "min_satisfying_examples", "use_coverage", "perform_health_check")
+
+
 def pytest_configure() -> None:
     """Make ``caffe2.python`` importable, and the helpers that stand among the original's tests."""
     netgrad.caffe2.install()
@@ -53,3 +64,4 @@ def pytest_configure() -> None:
         profile = hypothesis.settings(profile, max_examples=int(os.environ[EXAMPLES]))
     hypothesis.settings.register_profile("original", profile)
     hypothesis.settings.load_profile("original")
+    hypothesis.settings = _Settings  # type: ignore[misc]
