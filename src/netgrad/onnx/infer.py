@@ -95,7 +95,7 @@ def infer_node(
     schema = schema_of(op_type, opset, domain)
     if schema is None:
         return [TensorInfo()] * outputs
-    if not all(map(_is_plain, attributes.values())):
+    if not all(map(_is_plain, attributes.values())) or any(map(_is_long, inputs)):
         return _inferred(schema, opset, inputs, attributes, outputs)
     symbols: dict[str, str] = {}
     renamed = [None if info is None else _renamed(info, symbols) for info in inputs]
@@ -130,7 +130,7 @@ Names of dims are numbered in the order of their use, since only their equality 
 _MOST_KNOWN = 1 << 14
 
 
-_SMALL = 1 << 10  # bytes of a tensor that may be an attribute of what is known
+_SMALL = 1 << 10  # bytes of a tensor that may be part of what is known
 
 
 def _is_plain(value: Any) -> bool:
@@ -138,6 +138,12 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(isinstance(one, int | float | str) for one in value)
     return isinstance(value, int | float | str) or (isinstance(value, ir.Tensor) and value.nbytes <= _SMALL)
+
+
+def _is_long(info: TensorInfo | None) -> bool:
+    """Whether an operand is a constant that would be kept, and is not small."""
+    constant = None if info is None else info.constant
+    return constant is not None and constant.ndim <= 1 and constant.nbytes > _SMALL
 
 
 def _renamed(info: TensorInfo, names: dict[str, str]) -> TensorInfo:
