@@ -46,10 +46,11 @@ def _loop(n: Node) -> None:
     """A ``While``, whose net gives what is carried, the turn and the condition their next values."""
     body = _body(n, "body")
     carried = len(body.inputs) - 2
-    if any(n.reads_output(at) for at in range(carried, len(n.outputs))):
-        raise n.refused("Caffe2's While has no results that are collected over the turns")
     turn, going_on, *states = body.inputs
-    n.write("ConstantFill", [], [turn], shape=[1], value=0, dtype=TensorProto.INT64)
+    collected = {at: _nothing_yet(n, body, at) for at in range(carried, len(n.outputs)) if n.reads_output(at)}
+    rank = len(body.types.get(turn, TensorInfo()).shape or ())  # none; early models declare [1]
+    one = np.ones((1,) * rank, np.int64)
+    n.write("ConstantFill", [], [turn], shape=list(one.shape), value=0, dtype=TensorProto.INT64)
     for at, state in enumerate(states, 2):
         n.write("Copy", [n.inputs[at]], [state])
     given = [n.inputs[1]] if n.has(1) else []
@@ -63,6 +64,12 @@ def _loop(n: Node) -> None:
     inside = n.inner(body.types, "loop_net")
     inside.write("Copy", [condition], going_on)
     write_operators(body.operators, n.opset, inside, body.outputs)
+    for at, rows in collected.items():
+        row = inside.write("ExpandDims", [body.outputs[1 + at]], n.fresh("row"), dims=[0])
+        more = n.fresh("more_rows")
+        inside.write("Concat", [rows, row], more, axis=0)
+        inside.net.op[-1].output.append(n.fresh("sizes"))
+        inside.write("Copy", [more], rows)
     again, *results = body.outputs[: 1 + carried]
     for at, result in enumerate(results):
         _check_tensor(n, inside, result)
@@ -73,14 +80,29 @@ def _loop(n: Node) -> None:
         given = [inside.write("Copy", [again], n.fresh("again"))] if given else []
     for result, state in zip(results, states, strict=True):
         inside.write("Copy", [result], state)
-    inside.write("Add", [turn, n.parameter(np.ones(1, np.int64), "one")], turn)
+    inside.write("Add", [turn, n.parameter(one, "one")], turn)
     if n.has(0):
         given.append(inside.write("GT", [n.inputs[0], turn], n.fresh("more"), broadcast=1))
     _write_condition(inside, given, condition)
-    inside.net.external_output.extend([condition, turn, *states])
-    n.write("While", _inputs(condition, inside.net), [condition, turn, *states], loop_net=inside.net)
-    for state, output in zip(states, n.outputs, strict=False):
-        n.write("Copy", [state], [output])
+    written = [condition, turn, *states, *collected.values()]
+    inside.net.external_output.extend(written)
+    n.write("While", _inputs(condition, inside.net), written, loop_net=inside.net)
+    for at, output in enumerate(n.outputs):
+        if at < carried or at in collected:
+            n.write("Copy", [states[at] if at < carried else collected[at]], [output])
+
+
+def _nothing_yet(n: Node, body: Body, at: int) -> str:
+    """No rows so far, of a result that is collected over the turns."""
+    info = body.types.get(body.outputs[1 + at], TensorInfo())
+    dims = [dim for dim in info.shape or () if isinstance(dim, int)]
+    if info.dtype is None or info.shape is None or len(dims) < len(info.shape):
+        raise n.refused(
+            f"the type or shape of '{body.outputs[1 + at]}', of which each turn gives one, is not known"
+        )
+    value = 0.0 if info.dtype.is_floating_point() else 0
+    arguments = {"shape": [0, *dims], "value": value, "dtype": n.number_of(info.dtype)}
+    return n.write("ConstantFill", [], [n.fresh("rows")], **arguments)
 
 
 def _write_condition(target: Target, given: list[str], condition: str) -> None:
