@@ -38,9 +38,9 @@ except NotImplementedError as error:
 """
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "netgrad.caffe2", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
 def test_a_script_runs_unmodified(tmp_path: Path) -> None:
@@ -97,7 +97,34 @@ def test_modules_have_each_other_and_no_stand_ins(tmp_path: Path) -> None:
     assert done.stdout == "True []\n", done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "status"), [((), 2), (("--help",), 0), (("no_such_file.py",), 2)])
+def test_modules_are_run_by_name(tmp_path: Path) -> None:
+    """Those of the original that are here, and a program's own."""
+    net = tmp_path / "net.pbtxt"
+    net.write_text('name: "drawn" op { type: "Relu" input: "x" output: "y" }')
+    done = _run("-m", "caffe2.python.net_drawer", "--input", str(net), "--output_prefix", f"{tmp_path}/of_")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert "Relu" in (tmp_path / "of_drawn.dot").read_text()
+    done = _run("-m", "caffe2.python.caffe_translator", "--help")
+    assert done.stdout.startswith("usage:")
+    own = "import sys\nfrom caffe2.python import core\nprint(__name__, sys.argv[1:], core.Net('n'))"
+    (tmp_path / "own.py").write_text(own)
+    done = _run("-m", "own", "a", cwd=tmp_path)
+    assert done.stdout == "__main__ ['a'] n\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 2),
+        (("--help",), 0),
+        (("no_such_file.py",), 2),
+        (("-m",), 2),
+        (("-m", "no_such_module.inside"), 2),
+        (("-m", "caffe2.python.examples.char_rnn"), 2),
+        (("-m", "caffe2.python.layers"), 2),
+    ],
+)
 def test_the_command_itself(arguments: tuple[str, ...], status: int) -> None:
     done = _run(*arguments)
     assert done.returncode == status
