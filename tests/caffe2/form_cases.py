@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.caffe2.operator_cases import Array, Case, conv, normal, positive, unary
+from tests.caffe2.operator_cases import Array, Case, apart, conv, normal, positive, unary
 from tests.caffe2.other_cases import fixed
 
 YES_NO = np.array([[True, False, True], [False, False, True]])
@@ -100,6 +100,21 @@ AXES = [
     *(unary(f"{type_}(x)->(y) {{num_reduce_dim=0}}", np.copy, normal(3)) for type_ in OVER_NONE),
     unary("ReduceL1(x)->(y)", np.abs, np.asarray(-0.7)),
     unary("ReduceL2(x)->(y) {keepdims=0}", np.abs, np.asarray(-0.7)),
+    # The padding is (2 - 1) 3 + 1 - 6 = -2 along each dim: a pixel is cut off at each side.
+    *(
+        unary(
+            f"{kind}Pool(x)->(y) {{kernel=1,stride=3,legacy_pad=2}}",
+            lambda x: x[:, :, 1:5:3, 1:5:3],
+            apart(1, 2, 6, 6),
+        )
+        for kind in ("Max", "Average")
+    ),
+    Case(
+        "Conv(x,w)->(y) {kernel=1,stride=3,legacy_pad=2}",
+        {"x": normal(2, 2, 6, 6), "w": normal(3, 2, 1, 1)},
+        lambda g: {"y": conv(g["x"][:, :, 1:5, 1:5], g["w"], 3, (0, 0, 0, 0))},
+        ("x", "w"),
+    ),
     Case(
         "DepthConcat(x,w)->(y,s) {add_axis=1}",
         {"x": normal(2, 3, 2), "w": normal(2, 1, 2)},

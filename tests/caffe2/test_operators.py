@@ -341,6 +341,32 @@ def test_labels_of_other_ranks_are_refused(row: str, x: tuple[int, ...], labels:
         caffe2.run(net(row), _as_float32(given))
 
 
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        ("ReduceSum(x)->(y) {axes=0}", "'axes' is a number, and a list"),
+        ("ReduceSum(x)->(y) {axes=[0.0]}", r"'axes' is \[0.0\], and a list of integers"),
+        ("MaxPool(x)->(y) {kernels=2}", "'kernels' is a number, and a list"),
+        ("Reshape(x)->(y,s) {shape=1}", "'shape' is a number, and a list"),
+        ('Transpose(x)->(y) {axes="NHWC"}', "'axes' is a text, and a list"),
+        ("Cast(x)->(y) {to=[1]}", r"'to' is \[1\], and a single value"),
+    ],
+)
+def test_a_single_value_is_no_list_nor_the_other_way_round(operator: str, message: str) -> None:
+    """The original goes on as if the argument weren't there."""
+    with pytest.raises(UnsupportedOperatorError, match=message):
+        caffe2.run(net(operator), {"x": np.ones((1, 1, 2, 2), np.float32)})
+
+
+def test_old_pooling_beyond_the_image_is_an_error() -> None:
+    """Steps of 3 begin at 0 and 3 in an image of 4 pixels, and rounded up at 6, too, in one of 5."""
+    pool = net("MaxPool(x)->(y) {kernel=1,stride=3,legacy_pad=3}")
+    four = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    assert caffe2.run(pool, {"x": four})["y"].tolist() == [[[[0, 3], [12, 15]]]]
+    with pytest.raises(UnsupportedOperatorError, match="steps of 3 over 5 pixels end outside"):
+        caffe2.run(pool, {"x": np.ones((1, 1, 5, 5), np.float32)})
+
+
 def test_inputs_for_which_onnx_has_no_result_are_an_error_by_name() -> None:
     one = np.ones((), np.float32)
     with pytest.raises(UnsupportedOperatorError, match=r"Logits\(x, t\).*no result .* shapes \(\), \(\)"):

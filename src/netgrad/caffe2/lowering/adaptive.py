@@ -154,7 +154,7 @@ def _weight_scale(c: Context, weights: Value, iteration: Value) -> Value:
 def _ensure_clipped(c: Context, parameter: Value, *slices: Value) -> Value:
     """The parameter between ``min`` and ``max``; with indices (and a gradient) in these rows only."""
     bounds = [
-        c.b.scalar(float(c.numbers(name)[0]), parameter) if c.has(name) else None for name in ("min", "max")
+        c.b.scalar(float(c.single(name)), parameter) if c.has(name) else None for name in ("min", "max")
     ]
     clipped = c.b.op("Clip", parameter, *bounds)
     if not slices:

@@ -36,7 +36,7 @@ def _dense_to_ids(c: Context, x: Value) -> Sequence[Value]:
 @lowers("MergeDenseFeatureTensors")
 def _merge_dense(c: Context, x: Value, presence: Value) -> Sequence[Value]:
     """For each row how many features are present, their ids, and their values."""
-    ids = [int(number) for number in c.numbers("feature_ids")]
+    ids = c.integers("feature_ids")
     if c.rank(x) != 2 or c.static(x, 1) != len(ids):
         raise c.refused(f"there are {len(ids)} feature_ids, and a matrix with as many columns is needed")
     counts, columns = _true_places(c.b, presence)
@@ -62,9 +62,7 @@ def _n_grams(c: Context, x: Value) -> Value:
     ``categorical_limits`` their sizes.
     """
     b = c.b
-    columns, sizes = (
-        [int(number) for number in c.numbers(name)] for name in ("col_ids", "categorical_limits")
-    )
+    columns, sizes = (c.integers(name) for name in ("col_ids", "categorical_limits"))
     words = np.asarray(c.numbers("vals"), np.int64)
     if not columns or len(columns) != len(sizes) or min(sizes) < 1 or len(words) != sum(sizes):
         raise c.refused("it needs col_ids, as many categorical_limits, and vals that these add up to")

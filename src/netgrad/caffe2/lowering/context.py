@@ -76,9 +76,38 @@ class Context:
         return found
 
     def numbers(self, name: str) -> tuple[Any, ...]:
-        """The values of a repeated argument; empty if it isn't given."""
+        """The values of a repeated argument; empty if it isn't given.
+
+        Raises:
+            UnsupportedOperatorError: It is a single value, which the original takes as if it weren't there.
+        """
         value = self._arguments.get(name, ())
-        return value if isinstance(value, tuple) else (value,)
+        if not isinstance(value, tuple):
+            kind = "a text" if isinstance(value, bytes) else "a number"
+            raise self.refused(f"the argument '{name}' is {kind}, and a list is needed")
+        return value
+
+    def integers(self, name: str) -> list[int]:
+        """The values of a repeated argument that are whole numbers; empty if it isn't given.
+
+        Raises:
+            UnsupportedOperatorError: It is a single value, or lists others.
+        """
+        values = self.numbers(name)
+        if not all(isinstance(value, int) for value in values):
+            raise self.refused(f"the argument '{name}' is {list(values)!r}, and a list of integers is needed")
+        return list(values)
+
+    def single(self, name: str) -> Any:
+        """The value, of any kind, of an argument that is given.
+
+        Raises:
+            UnsupportedOperatorError: It is a list.
+        """
+        value = self._arguments[name]
+        if isinstance(value, tuple):
+            raise self.refused(f"the argument '{name}' is {list(value)!r}, and a single value is needed")
+        return value
 
     def static(self, x: Value, axis: int) -> int:
         """A dim that must be known.

@@ -30,15 +30,13 @@ def _shape(c: Context, like: Value | None) -> Value:
         return c.b.ints(_listed_shape(c))
     is_shape = c.argument("input_as_shape", False)
     shape = c.b.cast(like, ir.DataType.INT64) if is_shape else c.b.shape_of(like)
-    extra = [int(dim) for dim in c.numbers("extra_shape")]
+    extra = c.integers("extra_shape")
     return c.b.concat([shape, c.b.ints(extra)], 0) if extra else shape
 
 
 def _listed_shape(c: Context) -> list[int]:
     """The shape that the argument lists; as in the original, a number is no list of one dim."""
-    if any(argument.name == "shape" and argument.HasField("i") for argument in c.definition.arg):
-        raise c.refused("the argument 'shape' is a number, and a list is needed")
-    return [int(dim) for dim in c.numbers("shape")]
+    return c.integers("shape")
 
 
 @lowers(*_GIVEN)
@@ -71,7 +69,7 @@ def _given_bytes(c: Context, like: Value | None = None) -> Value:
 
 def _value_and_type(c: Context) -> tuple[float, ir.DataType]:
     """What a fill holds: of type ``dtype``, else int64 for a whole number and float32 for another one."""
-    value = c.numbers("value")[0] if c.has("value") else 0.0
+    value = c.single("value") if c.has("value") else 0.0
     if isinstance(value, bytes):
         raise c.refused("a fill of texts holds no numbers")
     default = TensorProto.INT64 if isinstance(value, int) else TensorProto.FLOAT

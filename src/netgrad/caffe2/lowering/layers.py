@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
-from netgrad.caffe2.lowering.windows import channels_back, channels_first, closed, is_nhwc, window
+from netgrad.caffe2.lowering.windows import channels_back, channels_first, closed, cropped, is_nhwc, window
 from netgrad.onnx.builder import Builder, Value
 
 # ---- products ----------------------------------------------------------------------------------------
@@ -161,6 +161,7 @@ def _conv(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Val
     at = window(c, image)
     if at.ceil:
         at = closed(c, image, at)
+    image, at = cropped(b, image, at)
     result = b.op(
         "Conv",
         image,
@@ -190,7 +191,7 @@ def _conv_transpose(c: Context, b: Builder, x: Value, w: Value, bias: Value | No
     image, kernel = channels_first(b, x, nhwc), channels_first(b, w, nhwc)
     at = window(c, image)
     dims = c.rank(x) - 2
-    adjust = [int(value) for value in c.numbers("adjs")]
+    adjust = c.integers("adjs")
     if not adjust:
         adjust = [c.argument(f"adj_{letter}", c.argument("adj", 0)) for letter in "hw"[:dims]]
     result = b.op(

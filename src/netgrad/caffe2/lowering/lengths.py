@@ -129,7 +129,7 @@ def _lengths_pad(c: Context, data: Value, lengths: Value) -> Value:
     b = c.b
     places, total = _padded_places(c, lengths)
     assert data.dtype is not None, "the element type of every blob is known"
-    padding = c.numbers("padding_value")[0] if c.has("padding_value") else -1
+    padding = c.single("padding_value") if c.has("padding_value") else -1
     empty = b.fill(resized(b, data, 0, total), padding, data.dtype)
     padded = b.op("ScatterND", empty, b.unsqueeze(places, [1]), data)
     count = lengths.dim(0)

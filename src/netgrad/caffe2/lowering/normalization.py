@@ -132,7 +132,7 @@ def _normalize_gradient(c: Context, x: Value, dy: Value) -> list[Value]:
 
 
 def _moments_of(c: Context, b: Builder, x: Value) -> list[Value]:
-    axes = [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
+    axes = [c.axis(x, axis) for axis in c.integers("axes")] or list(range(c.rank(x)))
     mean, variance = moments(b, x, axes)
     if c.argument("keepdims", True):
         return [mean, variance]

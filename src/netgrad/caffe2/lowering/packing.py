@@ -190,7 +190,7 @@ def _sequence_mask(c: Context, x: Value, per_row: Value | None = None) -> Value:
 def _places_of_keys(c: Context, keys: Value, sizes: Value | None) -> tuple[Value, Value, Value]:
     """Where the value of each key goes, whether its key is in the mask, and how many places there are."""
     b = c.b
-    wanted = b.ints([int(key) for key in c.numbers("mask")])
+    wanted = b.ints(c.integers("mask"))
     hits = b.unsqueeze(whole(b, keys), [1]).equals(wanted)
     column = b.op("ArgMax", b.cast(hits, ir.DataType.INT32), axis=1, keepdims=0)
     found = b.cast(

@@ -9,7 +9,7 @@ import numpy as np
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
-from netgrad.caffe2.lowering.windows import Window, channels_back, channels_first, is_nhwc, window
+from netgrad.caffe2.lowering.windows import Window, channels_back, channels_first, cropped, is_nhwc, window
 from netgrad.onnx.builder import Builder, Value
 
 # ---- columns -----------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def _columns(c: Context, b: Builder, x: Value) -> Value:
     """NCHW: (N, C kernel, H', W'); NHWC: (N, H', W', kernel C)."""
     nhwc = is_nhwc(c)
     image = channels_first(b, x, nhwc)
-    at = window(c, image)
+    image, at = cropped(b, image, window(c, image))
     if at.ceil:
         raise c.refused("Caffe's old pooling pads are for pools")
     patches = _patches(c, b, image, at)
@@ -86,7 +86,7 @@ def _local(c: Context, b: Builder, x: Value, w: Value, bias: Value | None) -> Va
     """
     nhwc = is_nhwc(c)
     image = channels_first(b, x, nhwc)
-    at = window(c, image)
+    image, at = cropped(b, image, window(c, image))
     patches = _patches(c, b, image, at)
     batch, channels, count, *places = c.static_shape(patches)
     dims, total, groups = len(places), math.prod(places), c.argument("group", 1)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from netgrad.caffe2.lowering.context import Context
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.caffe2.lowering.vjp import gradients
-from netgrad.caffe2.lowering.windows import channels_back, channels_first, is_nhwc, window
+from netgrad.caffe2.lowering.windows import channels_back, channels_first, cropped, is_nhwc, window
 from netgrad.onnx.builder import Builder, Value
 from netgrad.onnx.rules.placing import joined, lengths, product
 
@@ -18,7 +18,7 @@ from netgrad.onnx.rules.placing import joined, lengths, product
 def _pool(c: Context, b: Builder, x: Value, type_: str) -> Value:
     nhwc = is_nhwc(c)
     image = channels_first(b, x, nhwc)
-    at = window(c, image)
+    image, at = cropped(b, image, window(c, image))
     attributes: dict[str, Any] = {
         "kernel_shape": at.kernel,
         "strides": at.strides,

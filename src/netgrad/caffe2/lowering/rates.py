@@ -39,7 +39,7 @@ class _Policy:
             if default is None:
                 raise self.c.refused(f"argument '{name}' of the learning rate policy is missing")
             return default
-        value = self.c.numbers(name)[0]
+        value = self.c.single(name)
         if isinstance(value, bytes):
             raise self.c.refused(f"argument '{name}' is no number")
         return float(value)
@@ -265,7 +265,7 @@ _POLICIES: dict[str, Callable[[_Policy], Value]] = {
 def _base(c: Context) -> float:
     if not c.has("base_lr"):
         raise c.refused("the argument 'base_lr' is missing")
-    return float(c.numbers("base_lr")[0])
+    return float(c.single("base_lr"))
 
 
 @lowers("LearningRate")

@@ -43,7 +43,7 @@ _REDUCTIONS = {
 
 
 def _axes(c: Context, x: Value) -> list[int]:
-    return [c.axis(x, int(axis)) for axis in c.numbers("axes")] or list(range(c.rank(x)))
+    return [c.axis(x, axis) for axis in c.integers("axes")] or list(range(c.rank(x)))
 
 
 def _reduced(c: Context, b: Builder, x: Value, type_: str) -> Value:

@@ -23,7 +23,7 @@ from netgrad.onnx.rules.placing import joined, length, lengths, product, scatter
 def _reshape(c: Context, x: Value, shape: Value | None = None) -> Sequence[Value]:
     """0 in the new shape keeps the dim, except where ``x`` has no elements: then 0 is 0, and so is -1."""
     b = c.b
-    dims = c.numbers("shape") if shape is None else shape.constant
+    dims = c.integers("shape") if shape is None else shape.constant
     if dims is not None:
         result = _reshaped(b, x, [int(dim) for dim in dims])
     else:
@@ -84,17 +84,17 @@ def _flatten_to_vector(c: Context, x: Value) -> Value:
 
 @lowers("ExpandDims")
 def _expand_dims(c: Context, x: Value) -> Value:
-    return c.b.unsqueeze(x, sorted({int(dim) for dim in c.numbers("dims")}))
+    return c.b.unsqueeze(x, sorted(set(c.integers("dims"))))
 
 
 @lowers("Squeeze")
 def _squeeze(c: Context, x: Value) -> Value:
-    return c.b.squeeze(x, sorted({int(dim) for dim in c.numbers("dims")}))
+    return c.b.squeeze(x, sorted(set(c.integers("dims"))))
 
 
 @lowers("Transpose")
 def _transpose(c: Context, x: Value) -> Value:
-    axes = [int(axis) for axis in c.numbers("axes")] or list(range(c.rank(x)))[::-1]
+    axes = c.integers("axes") or list(range(c.rank(x)))[::-1]
     return c.b.transpose(x, axes)
 
 
@@ -110,7 +110,7 @@ def _channels_second(c: Context, x: Value) -> Value:
 
 @lowers("Shape")
 def _shape(c: Context, x: Value) -> Value:
-    axes = [int(axis) for axis in c.numbers("axes")]
+    axes = c.integers("axes")
     shape = c.b.shape_of(x)
     return c.b.op("Gather", shape, c.b.ints(axes), axis=0) if axes else shape
 
@@ -123,7 +123,7 @@ def _size(c: Context, x: Value) -> Value:
 @lowers("Cast")
 def _cast(c: Context, x: Value) -> Value:
     """To an element type by its number, or by its name in letters of any case."""
-    given = next(iter(c.numbers("to")), None)
+    given = c.single("to") if c.has("to") else None
     names = dict(TensorProto.DataType.items())
     number = names.get(given.decode().upper()) if isinstance(given, bytes) else given
     if number not in ELEMENT_TYPES:
@@ -155,7 +155,7 @@ def _dims_from(c: Context, x: Value, first: int) -> list[Value]:
 def _expand(c: Context, x: Value, shape: Value | None = None) -> Value:
     """Broadcast to a shape; a negative size leaves the dim as it is."""
     b = c.b
-    target = b.ints([int(dim) for dim in c.numbers("shape")]) if shape is None else shape
+    target = b.ints(c.integers("shape")) if shape is None else shape
     rank = max(c.rank(x), c.static(target, 0))
     sizes = b.cast(target, ir.DataType.INT64)
     return b.assume_shape(b.op("Expand", x, b.where(sizes < 0, 1, sizes)), (None,) * rank)
@@ -205,7 +205,7 @@ def _split(c: Context, x: Value, sizes: Value | None = None) -> Sequence[Value]:
     if sizes is not None:
         listed: Value | None = c.b.cast(sizes, ir.DataType.INT64)
     elif c.has("split"):
-        listed = c.b.ints([int(size) for size in c.numbers("split")])
+        listed = c.b.ints(c.integers("split"))
     else:
         listed = _equal_sizes(c, x, axis)
     parts = c.b.ops("Split", x, listed, outputs=c.outputs, axis=axis)
@@ -237,7 +237,7 @@ def _bounds(c: Context, starts: Value | None, ends: Value | None) -> tuple[list[
     found = []
     for name, value in (("starts", starts), ("ends", ends)):
         if value is None:
-            found.append([int(number) for number in c.numbers(name)])
+            found.append(c.integers(name))
         elif value.constant is not None:
             found.append([int(number) for number in value.constant])
         else:

@@ -22,9 +22,7 @@ def _train(c: Context, x: Value, bias: Value, cores: Value) -> Value:
     original mixes up the rows of Y where X has several; here each is that of its row of X.
     """
     b = c.b
-    sizes, outputs, ranks = (
-        [int(number) for number in c.numbers(name)] for name in ("inp_sizes", "out_sizes", "tt_ranks")
-    )
+    sizes, outputs, ranks = (c.integers(name) for name in ("inp_sizes", "out_sizes", "tt_ranks"))
     if not sizes or len(outputs) != len(sizes) or len(ranks) != len(sizes) + 1:
         raise c.refused("it needs inp_sizes, as many out_sizes, and one more of tt_ranks")
     y, start = x, 0
@@ -71,9 +69,7 @@ def _table(
     rows of the first core, of the first two, and the digits.
     """
     b = c.b
-    sizes = [int(number) for number in c.numbers("factor_i")] or [
-        c.static(core, 0) for core in (first, second, third)
-    ]
+    sizes = c.integers("factor_i") or [c.static(core, 0) for core in (first, second, third)]
     if len(sizes) != 3 or c.static(third, 3) != 1:
         raise c.refused("three cores are needed, and the last rank is 1")
     number, digits = whole(b, indices), []

@@ -52,7 +52,7 @@ def channels_back(b: Builder, x: Value, nhwc: bool) -> Value:
 
 
 def _per_dim(c: Context, name: str, dims: int, default: int) -> list[int]:
-    listed = [int(value) for value in c.numbers(f"{name}s")]
+    listed = c.integers(f"{name}s")
     if listed:
         return listed
     if c.has(name):
@@ -63,7 +63,7 @@ def _per_dim(c: Context, name: str, dims: int, default: int) -> list[int]:
 
 
 def _pads(c: Context, dims: int) -> list[int]:
-    listed = [int(value) for value in c.numbers("pads")]
+    listed = c.integers("pads")
     if listed:
         return listed
     if dims == 2 and any(c.has(f"pad_{side}") for side in _SIDES):
@@ -93,7 +93,30 @@ def window(c: Context, x: Value) -> Window:
     if legacy == _SAME:
         pads = _same_pads(c, x, kernel, strides)
         return Window(kernel, strides, dilations, pads)
-    return Window(kernel, strides, dilations, _pads(c, dims), ceil=legacy == _CAFFE)
+    at = Window(kernel, strides, dilations, _pads(c, dims), ceil=legacy == _CAFFE)
+    if at.ceil and any(at.pads[k] == 0 and at.strides[k] > at.kernel[k] for k in range(dims)):
+        _refuse_beyond(c, x, at)
+    return at
+
+
+def _refuse_beyond(c: Context, x: Value, at: Window) -> None:
+    """Refuse a last place of Caffe's old pooling that lies outside the image: it would hold nothing."""
+    for k, (kernel, stride) in enumerate(zip(at.kernel, at.strides, strict=True)):
+        size = c.static(x, 2 + k)
+        free = size + 2 * at.pads[k] - at.dilations[k] * (kernel - 1) - 1
+        if at.pads[k] == 0 and -(-free // stride) * stride >= size:
+            raise c.refused(f"steps of {stride} over {size} pixels end outside, with Caffe's old pooling")
+
+
+def cropped(b: Builder, x: Value, at: Window) -> tuple[Value, Window]:
+    """An image without what negative padding cuts off, and the window without it."""
+    dims = len(at.kernel)
+    if min(at.pads, default=0) >= 0:
+        return x, at
+    starts = [max(0, -pad) for pad in at.pads[:dims]]
+    ends = [min(0, pad) or 2**62 for pad in at.pads[dims:]]
+    inner = b.op("Slice", x, b.ints(starts), b.ints(ends), b.ints(range(2, 2 + dims)))
+    return inner, replace(at, pads=[max(0, pad) for pad in at.pads])
 
 
 def closed(c: Context, x: Value, at: Window) -> Window:
@@ -117,11 +140,14 @@ def closed(c: Context, x: Value, at: Window) -> Window:
 
 
 def _same_pads(c: Context, x: Value, kernel: list[int], strides: list[int]) -> list[int]:
-    """So much padding that there is an output per stride, the smaller half in front."""
+    """So much padding that there is an output per stride, the smaller half in front.
+
+    It is negative where strides leap over pixels: so many are cut off.
+    """
     front, behind = [], []
     for axis, (size, stride) in enumerate(zip(kernel, strides, strict=True), start=2):
         image = c.static(x, axis)
-        total = max(0, (-(-image // stride) - 1) * stride + size - image)
-        front.append(total // 2)
-        behind.append(total - total // 2)
+        total = (-(-image // stride) - 1) * stride + size - image
+        front.append(int(total / 2))
+        behind.append(total - int(total / 2))
     return front + behind
