@@ -108,3 +108,79 @@ def test_what_a_python_operator_writes_into_its_input_is_read_by_the_next_run() 
     for run in (1, 2, 3):
         workspace.RunNet(net)
         np.testing.assert_array_equal(workspace.FetchBlob("y"), START + run)
+
+
+def _counting() -> core.Net:
+    """A net whose blobs change from run to run: x' = x + 1, y = 2 x', and z is an alias of y."""
+    net = core.Net("counting")
+    one = net.ConstantFill([], "one", shape=[2], value=1.0)
+    net.Add(["x", one], "x")
+    net.Scale("x", "y", scale=2.0)
+    net.StopGradient("y", "z")
+    workspace.FeedBlob("x", np.zeros(2, np.float32))
+    workspace.CreateNet(net)
+    return net
+
+
+def test_results_that_are_read_late_are_those_of_the_last_run() -> None:
+    net = _counting()
+    for run in range(1, 5):
+        workspace.RunNet(net)
+        if run % 2:
+            continue  # what nobody reads is never made into a value
+        for name, factor in (("x", 1), ("y", 2), ("z", 2)):
+            np.testing.assert_array_equal(workspace.FetchBlob(name), [factor * run] * 2)
+            np.testing.assert_array_equal(workspace.FetchBlob(name), [factor * run] * 2)
+
+
+def test_a_result_that_is_kept_stays_as_it_was() -> None:
+    net = _counting()
+    workspace.RunNet(net, 3)
+    kept = workspace.C.Workspace.current.needed("y").value
+    workspace.RunNet(net)
+    np.testing.assert_array_equal(kept.numpy(), [6, 6])
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [8, 8])
+
+
+def test_results_are_fed_over_changed_in_place_and_reset() -> None:
+    net = _counting()
+    here = workspace.C.Workspace.current
+    workspace.RunNet(net, 3)
+    here.needed("y").own()[:] = 5
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [5, 5])
+    np.testing.assert_array_equal(workspace.FetchBlob("z"), [6, 6])
+    workspace.FeedBlob("x", np.full(2, 10, np.float32))
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), [10, 10])
+    workspace.RunNet(net)
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [22, 22])
+    workspace.ResetBlob("y")
+    assert b"uninitialized" in workspace.FetchBlob("y")
+
+
+def test_results_go_into_memory_that_is_shared() -> None:
+    memory = np.zeros(2, np.float32)
+    net = core.Net("shared")
+    net.Scale("x", "y", scale=2.0)
+    workspace.FeedBlob("x", np.ones(2, np.float32))
+    workspace.CreateNet(net)
+    workspace.RunNet(net)
+    workspace.C.Workspace.current.needed("y").share(memory)
+    workspace.RunNet(net)
+    np.testing.assert_array_equal(memory, [2, 2])
+
+
+def test_a_net_finds_the_blobs_that_have_its_names_now() -> None:
+    """They may have been removed, and made again, since it has run."""
+    net = _counting()
+    here = workspace.C.Workspace.current
+    workspace.RunNet(net, 2)
+    before = here.needed("x")
+    here.remove_blob("x")
+    with pytest.raises(RuntimeError, match="blob: x"):
+        workspace.RunNet(net)
+    workspace.FeedBlob("x", np.full(2, 7, np.float32))
+    here.remove_blob("y")
+    workspace.RunNet(net)
+    np.testing.assert_array_equal(workspace.FetchBlob("x"), [8, 8])
+    np.testing.assert_array_equal(workspace.FetchBlob("y"), [16, 16])
+    np.testing.assert_array_equal(before.fetch(), [2, 2])

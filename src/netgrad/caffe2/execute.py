@@ -21,6 +21,7 @@ from netgrad.caffe2.reads import outside_reads, perhaps_kept, reads_inside
 from netgrad.caffe2.recurrence import with_kept
 from netgrad.core import InvalidArgumentError, UnsupportedOperatorError
 from netgrad.onnx.view import TensorInfo
+from netgrad.runtime.results import Results
 from netgrad.runtime.session import Session
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
@@ -89,6 +90,32 @@ class _Compiled:
                 truth: Any = whether
                 if bool(truth.numpy() if isinstance(truth, OrtValue) else truth) == holds:
                     found[blob] = value
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run on values of ONNX Runtime has written."""
+
+    _compiled: _Compiled
+    _results: Results | None
+
+    @property
+    def in_order(self) -> tuple[tuple[str, ...], Results] | None:
+        """Blobs, and their values in the same order; None if some are texts or perhaps not written."""
+        if self._results is None or self._compiled.net.perhaps or self._compiled.texts:
+            return None
+        return self._compiled.net.outputs, self._results
+
+    def written(self) -> dict[str, OrtValue | np.ndarray[Any, Any]]:
+        """The blobs that were written; texts are arrays."""
+        if self._results is None:
+            return {}
+        results = [self._results[at] for at in range(len(self._results))]
+        found: dict[str, Any] = self._compiled.written(results)
+        for blob in self._compiled.texts:
+            if blob in found:
+                found[blob] = found[blob].numpy()
         return found
 
 
@@ -162,14 +189,11 @@ class Program:
         found = compiled.session.run({name: given[blob] for name, blob in compiled.inputs}, compiled.outputs)
         return compiled.written(list(found.values()))
 
-    def run_values(self, blobs: Mapping[str, OrtValue]) -> dict[str, OrtValue | np.ndarray[Any, Any]]:
+    def run_values(self, blobs: Mapping[str, OrtValue]) -> Run:
         """Run it once on values of ONNX Runtime.
 
         Args:
             blobs: All that it reads; no texts.
-
-        Returns:
-            As `run`, as values of ONNX Runtime, and texts as arrays.
 
         Raises:
             UnsupportedOperatorError: An operator can't be written in ONNX.
@@ -177,13 +201,9 @@ class Program:
         """
         compiled = self._for({blob: (value.element_type(), value.shape()) for blob, value in blobs.items()})
         if compiled.session is None:
-            return {}
+            return Run(compiled, None)
         given = {name: blobs[blob] for name, blob in compiled.inputs}
-        found: dict[str, Any] = compiled.written(compiled.session.run_list(given, compiled.outputs))
-        for blob in compiled.texts:
-            if blob in found:
-                found[blob] = found[blob].numpy()
-        return found
+        return Run(compiled, compiled.session.run_results(given, compiled.outputs))
 
     @property
     def definitions(self) -> list[OperatorDef]:

@@ -18,6 +18,7 @@ import onnxruntime
 from netgrad.core.errors import InvalidArgumentError, NetgradError, nearest
 from netgrad.onnx.read import ModelSource, load
 from netgrad.runtime.prepared import name_apart, name_nodes, promote_initializers, serialised, take_apart
+from netgrad.runtime.results import Results
 from netgrad.runtime.tensors import TensorSpec, fit_inputs, spec_of
 from netgrad.runtime.trace_error import explained, led_back
 from netgrad.runtime.values import NATIVE, copy_from_value, share_as_value
@@ -205,7 +206,16 @@ class Session:
     def run_list(
         self, inputs: Mapping[str, onnxruntime.OrtValue], names: list[str]
     ) -> list[onnxruntime.OrtValue]:
-        """As `run_values`, with the least work around: the outputs of these names, in their order.
+        """As `run_values`: the outputs of these names, in their order.
+
+        Raises:
+            RuntimeFailureError: ONNX Runtime failed; or an unknown output.
+        """
+        results = self.run_results(inputs, names)
+        return [results[at] for at in range(len(names))]
+
+    def run_results(self, inputs: Mapping[str, onnxruntime.OrtValue], names: list[str]) -> Results:
+        """As `run_list`, with the least work around it.
 
         Raises:
             RuntimeFailureError: ONNX Runtime failed; or an unknown output.
@@ -213,12 +223,11 @@ class Session:
         native = getattr(self._session, "_sess", None)
         try:
             if native is None:
-                return list(self._session.run_with_ort_values(names, dict(inputs)))
+                return Results(self._session.run_with_ort_values(names, dict(inputs)), wrap=False)
             # The method of the class iterates over what it gets, which takes 40 microseconds to begin with,
-            # and keeps all outputs in memory as long as one of them is there; indexing does neither.
+            # and keeps all outputs in memory as long as one of them is there.
             given = {name: value._get_c_value() for name, value in inputs.items()}
-            found = native.run_with_ort_values(given, names, None)
-            return [onnxruntime.OrtValue(found[at]) for at in range(len(names))]
+            return Results(native.run_with_ort_values(given, names, None))
         except Exception as error:  # ONNX Runtime's exceptions have no base class of their own
             raise explained(self._model, str(error)) from error
 

@@ -15,6 +15,7 @@ from netgrad.caffe2.running import packed
 from netgrad.caffe2.running.errors import RunError
 from netgrad.caffe2.stored import Stored
 from netgrad.caffe2.tensors import to_array, to_message
+from netgrad.runtime.results import Results
 from netgrad.runtime.values import copy_from_value, share_as_value
 
 Array = np.ndarray[Any, Any]
@@ -78,10 +79,11 @@ class Blob:
 
     any_shared: ClassVar[bool] = False
 
-    __slots__ = ("_alone", "_engine_value", "_value", "memory")
+    __slots__ = ("_alone", "_engine_value", "_later", "_value", "memory")
 
     def __init__(self) -> None:
         self._value: Any = None
+        self._later: tuple[Results, int] | None = None  # where the value is that is there instead
         self._alone = False  # whether the array is one that nobody else has
         self._engine_value: tuple[Array, OrtValue] | None = None  # an array, and a value on its memory
         self.memory: Array | None = None
@@ -89,7 +91,10 @@ class Blob:
     @property
     def content(self) -> Any:
         """What is there, see `value`, to be read at once and not to be kept: `own` may change it in place."""
-        return self._value if self.memory is None else self.memory
+        if self.memory is not None:
+            return self.memory
+        later = self._later
+        return self._value if later is None else later[0][later[1]]
 
     @property
     def value(self) -> Any:
@@ -100,7 +105,7 @@ class Blob:
         changed in place but for those that `tensor` has given out.
         """
         self._alone = False
-        return self._value if self.memory is None else np.array(self.memory)
+        return self.content if self.memory is None else np.array(self.memory)
 
     @value.setter
     def value(self, value: Any) -> None:
@@ -115,6 +120,17 @@ class Blob:
                     return
             self.memory = None
         self._value = value
+        self._later = None
+
+    def write_later(self, results: Results, at: int) -> None:
+        """Write one of the results of a run, which is looked at only when it is read."""
+        if self.memory is not None:
+            self.value = results[at]
+            return
+        self._alone = False
+        self._engine_value = None
+        self._later = results, at
+        self._value = None
 
     def engine_value(self) -> OrtValue | None:
         """The tensor for one run of ONNX Runtime, without a copy; None if there is none of numbers."""
@@ -140,7 +156,7 @@ class Blob:
         if self.memory is not None:
             return self.memory
         if not self._alone:
-            value = self._value
+            value = self.content
             self.value = copy_from_value(value) if isinstance(value, OrtValue) else np.array(value, order="C")
             self._alone = True
         found: Array = self._value

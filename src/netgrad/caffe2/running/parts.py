@@ -16,6 +16,7 @@ from netgrad.caffe2.running.blob import Blob, fed, is_tensor, is_text
 from netgrad.caffe2.running.call import Call
 from netgrad.caffe2.running.compiled_control import compiles, scopes_of
 from netgrad.caffe2.running.errors import RunError, in_original_words
+from netgrad.caffe2.running.found import Found
 from netgrad.caffe2.running.programs import copied, program_of
 from netgrad.caffe2.running.registry import Runner, Update, runner_of, text_runner_of, update_of
 from netgrad.caffe2.running.stack import WorkspaceStack
@@ -25,32 +26,6 @@ if TYPE_CHECKING:
     from netgrad.caffe2.running.workspace import Workspace
 
 
-class _Found:
-    """The blobs of a workspace that a part reads and writes, looked up once.
-
-    Attributes:
-        read: What it reads, None where there is nothing of the name.
-    """
-
-    def __init__(self, workspace: Workspace, reads: Iterable[str]) -> None:
-        self._workspace = workspace
-        self._changes = workspace.changes
-        self._written: dict[str, Blob] = {}
-        self.read = {name: workspace.find(name) for name in reads}
-        self._complete = None not in self.read.values()
-
-    def holds(self, workspace: Workspace) -> bool:
-        """Whether it is still what the names of a workspace stand for."""
-        return self._complete and self._workspace is workspace and self._changes == workspace.changes
-
-    def to_write(self, name: str) -> Blob:
-        """The blob of a name, which is created if there is none."""
-        blob = self._written.get(name)
-        if blob is None:
-            blob = self._written[name] = self._workspace.create_blob(name)
-        return blob
-
-
 class LoweredPart:
     """Operators that are compiled to one ONNX model for the types and ranks of what they read."""
 
@@ -58,7 +33,8 @@ class LoweredPart:
         self._program = program_of(definitions)
         self.places: Sequence[int] = ()
         self.definitions = self._program.definitions
-        self._found: _Found | None = None
+        self._found: Found | None = None
+        self._has_run = False
         self._scopes = [op.output[0] for op in self.definitions if op.type == "CreateScope"]
         self._control = any(op.type in CONTROL for op in self.definitions)
         self._one_by_one: list[Part] | None = None
@@ -81,7 +57,7 @@ class LoweredPart:
                 part.run(workspace)
             return
         if self._found is None or not self._found.holds(workspace):
-            self._found = _Found(workspace, self._program.reads)
+            self._found = Found(workspace, self._program.reads)
         found = self._found
         values: dict[str, OrtValue] = {}
         odd = self._shapes_of_values or (Blob.any_shared and self._writes_shared(workspace))
@@ -101,7 +77,7 @@ class LoweredPart:
             self._run_apart(workspace)
             return
         try:
-            results = self._program.run_values(values)
+            done = self._program.run_values(values)
         except ControlFlowError:
             self._run_apart(workspace)
             return
@@ -115,9 +91,16 @@ class LoweredPart:
             raise RunError(in_original_words(str(error))) from error
         except NetgradError as error:
             raise RunError(str(error)) from error
-        for name, result in results.items():
-            # a workspace holds texts as arrays of bytes
-            found.to_write(name).value = result if isinstance(result, OrtValue) else fed(result)
+        if self._has_run and done.in_order is not None:
+            # The results of a run are in memory until the next one, as long as one of them isn't read.
+            names, results = done.in_order
+            for at, blob in enumerate(found.all_to_write(names)):
+                blob.write_later(results, at)
+        else:
+            for name, result in done.written().items():
+                # a workspace holds texts as arrays of bytes
+                found.to_write(name).value = result if isinstance(result, OrtValue) else fed(result)
+        self._has_run = True
         for name in self._scopes:
             workspace.create_blob(name).value = WorkspaceStack()
 
