@@ -86,6 +86,27 @@ def test_another_shape_than_the_model_says_is_taken() -> None:
         np.testing.assert_array_equal(rep.run(x).y.reshape(-1), expected)
 
 
+def test_inputs_that_are_arguments_in_caffe2_are_known_when_the_model_runs() -> None:
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "M"])]
+    infos += [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in ("axes", "new")]
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axes"], ["sum"], keepdims=0),
+        helper.make_node("Unsqueeze", ["sum", "new"], ["y"]),
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "sums", infos, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    rep = backend.prepare(model)
+    assert backend.is_compatible(model)
+    assert rep.uninitialized == ["x", "axes", "new"]
+    for axis, new in ((0, 1), (1, 0), (1, 0), (0, 0)):
+        found = rep.run([W, np.array([axis]), np.array([new])]).y
+        np.testing.assert_allclose(found, np.expand_dims(W.sum(axis), new))
+    assert [op.type for op in rep.predict_net.op] == ["ReduceSum", "ExpandDims"]
+    with pytest.raises(RuntimeError, match="no value was given for the inputs axes, new"):
+        backend.prepare(model).run({"x": W})
+
+
 def test_the_device_is_the_processor(model: onnx.ModelProto) -> None:
     assert backend.supports_device("CPU")
     assert not backend.supports_device("CUDA:1")

@@ -20,11 +20,6 @@ KNOWN: dict[str, str] = {
     + "testVersionMismatch": "an output that is overwritten unread gets no gradient, which is right",
     _GRADIENTS + "test_zero_gradient": "an output without a gradient counts as zeros, which is right",
     r"workspace_test\.py::TestWorkspace::testTorchInterop": "tensors of PyTorch are not taken",
-    _NODES
-    + r"test_reduce_(mean|(max|min)(_do_not)?_keepdims)_.*": "ONNX's package of today feeds their axes, and "
-    "Caffe2 takes an argument",
-    _NODES + "test_upsample_nearest_cpu": "ONNX's package of today feeds its scales, and Caffe2 takes an "
-    "argument",
     _NODES + "test_split_equal_parts_(1d|default_axis)_cpu": "ONNX's package of today has no such test",
     r"workspace_test\.py::TestWorkspaceIDEEP::.*": "there is no device MKL-DNN",
     r"operator_test/layer_norm_op_test\.py::.*_(jit|pytorch)": "it calls the operator in PyTorch",

@@ -21,6 +21,17 @@ NUMBERS: dict[ir.DataType, int] = {dtype: number for number, dtype in reversed(E
 """Caffe2's numbers of ONNX's element types."""
 
 
+_COMPUTED = " is computed, and Caffe2 takes an argument in its place"
+
+
+def computed_arguments(error: UnsupportedOperatorError) -> list[str]:
+    """The blobs that have to be known for an error to go away; none where there are other reasons as well."""
+    reasons = [one.reason for one in error.operators]
+    if not all(reason.endswith(_COMPUTED) for reason in reasons):
+        return []
+    return list(dict.fromkeys(reason.removesuffix(_COMPUTED).strip("'") for reason in reasons))
+
+
 class Target:
     """The net that is being written, and the parameters that it reads.
 
@@ -146,7 +157,7 @@ class Node:
         """
         found = self.info(at).constant
         if found is None:
-            raise self.refused(f"'{self.inputs[at]}' is computed, and Caffe2 takes an argument in its place")
+            raise self.refused(f"'{self.inputs[at]}'{_COMPUTED}")
         return found
 
     def numbers(self, at: int) -> list[int]:

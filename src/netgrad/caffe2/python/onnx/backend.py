@@ -13,7 +13,6 @@ from onnx.backend.base import Backend, Device, DeviceType
 
 from netgrad.caffe2 import caffe2_pb2
 from netgrad.caffe2.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
-from netgrad.caffe2.onnx_import.model import from_onnx
 from netgrad.caffe2.onnx_import.names import DummyName
 from netgrad.caffe2.onnx_import.one_node import KNOWN_OPSET, fill_of
 from netgrad.caffe2.python import core
@@ -157,7 +156,7 @@ class Caffe2Backend(Backend):
         if not cls.supports_device(device):
             return False
         try:
-            from_onnx(model)
+            cls.prepare(model, device)
         except NetgradError:
             return False
         return True

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.backend.base import BackendRep, namedtupledict
 
 from netgrad.caffe2.caffe2_pb2 import NetDef
 from netgrad.caffe2.onnx_import.model import from_onnx
+from netgrad.caffe2.onnx_import.node import computed_arguments
 from netgrad.caffe2.python.onnx.workspace import Workspace
 from netgrad.caffe2.saved_model import SavedModel
+from netgrad.core import UnsupportedOperatorError
 
 _Shape = tuple[int, ...]
 
@@ -26,6 +28,9 @@ class Caffe2Rep(BackendRep):
         predict_net: The net that predicts.
         workspace: Where they run.
         uninitialized: The blobs that are fed at each run, in order.
+
+    What Caffe2 takes as arguments, the model may take as inputs. Then the nets are written when it runs, for
+    the values of these inputs, and are empty before.
     """
 
     def __init__(
@@ -39,16 +44,27 @@ class Caffe2Rep(BackendRep):
         self._initialized = False
         self._model: onnx.ModelProto | None = None
         self._shapes: dict[str, _Shape] = {}
+        self._arguments: dict[str, np.ndarray[Any, Any] | None] = {}
 
     @classmethod
     def of_model(cls, model: onnx.ModelProto) -> Caffe2Rep:
         """The nets of a model; they are written again when an input comes in another shape than it says."""
-        converted = converted_model(model)
-        known = {blob for op in converted.init_net.op for blob in op.output}
-        inputs = [blob for blob in converted.predict_net.external_input if blob not in known]
-        rep = cls(converted.init_net, converted.predict_net, Workspace(), inputs)
+        stored = {tensor.name for tensor in model.graph.initializer}
+        inputs = [info.name for info in model.graph.input if info.name not in stored]
+        rep = cls(NetDef(), NetDef(), Workspace(), inputs)
+        try:
+            converted = converted_model(model)
+        except UnsupportedOperatorError as error:
+            names = computed_arguments(error)
+            if not names or not set(names) <= set(inputs):
+                raise
+            rep._arguments = dict.fromkeys(names)
+        else:
+            rep.init_net, rep.predict_net = converted.init_net, converted.predict_net
         rep._model = model
         rep._shapes = {info.name: shape for info in model.graph.input if (shape := _fixed(info)) is not None}
+        if rep._arguments:
+            return rep
         rep._initialize()
         for info in model.graph.input:  # so that all that the net reads can be fetched, and exported, at once
             if info.name in rep._shapes and info.name in inputs:
@@ -71,9 +87,10 @@ class Caffe2Rep(BackendRep):
             RuntimeError: An input is missing, or there are more than the model has.
         """
         named = self._named(inputs)
-        self._fit({name: np.shape(array) for name, array in named.items()})
+        self._fit({name: np.asarray(array) for name, array in named.items()})
         self._initialize()
-        for name, array in named.items():
+        for name in named.keys() - self._arguments.keys():
+            array = named[name]
             self.workspace.FeedBlob(name, array)
         if not self._created:
             self.workspace.CreateNet(self.predict_net, overwrite=True)
@@ -88,26 +105,55 @@ class Caffe2Rep(BackendRep):
             self.workspace.RunNetOnce(self.init_net)
             self._initialized = True
 
-    def _fit(self, shapes: Mapping[str, _Shape]) -> None:
-        """Write the nets again, if they are made for other shapes: what depends on them is an argument."""
-        others = {name: shape for name, shape in shapes.items() if self._shapes.get(name, shape) != shape}
-        if self._model is None or not others:
+    def _fit(self, given: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Write the nets again, if they are made for other shapes or arguments than are given."""
+        shapes = {
+            name: array.shape
+            for name, array in given.items()
+            if self._shapes.get(name, array.shape) != array.shape
+        }
+        arguments = {name: given[name] for name in self._arguments if name in given}
+        known = all(
+            value is not None and np.array_equal(value, arguments.get(name, value))
+            for name, value in self._arguments.items()
+        )
+        if self._model is None or (known and not shapes):
             return
+        self._shapes.update(shapes)
+        self._arguments.update(arguments)
+        while True:
+            try:
+                converted = converted_model(self._with_known(self._model))
+                break
+            except UnsupportedOperatorError as error:
+                more = [name for name in computed_arguments(error) if name in given]
+                if not self._arguments or not more:
+                    raise
+                self._arguments.update({name: given[name] for name in more})
+        self.init_net, self.predict_net = converted.init_net, converted.predict_net
+        self._created = self._initialized = False
+
+    def _with_known(self, source: onnx.ModelProto) -> onnx.ModelProto:
+        """The model with the shapes that are known, and with inputs as initializers that have to be known."""
         model = onnx.ModelProto()
-        model.CopyFrom(self._model)
-        self._shapes.update(others)
-        for info in model.graph.input:
+        model.CopyFrom(source)
+        del model.graph.input[:]
+        for info in source.graph.input:
+            value = self._arguments.get(info.name)
+            if value is not None:
+                model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+                continue
+            found = model.graph.input.add()
+            found.CopyFrom(info)
             if info.name in self._shapes:
-                dims = info.type.tensor_type.shape.dim
+                dims = found.type.tensor_type.shape.dim
                 del dims[:]
                 for dim in self._shapes[info.name]:
                     dims.add().dim_value = dim
         del model.graph.value_info[:]  # which was true of the shapes before
         for info in model.graph.output:
             info.type.tensor_type.ClearField("shape")
-        converted = converted_model(model)
-        self.init_net, self.predict_net = converted.init_net, converted.predict_net
-        self._created = self._initialized = False
+        return model
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, dict):
