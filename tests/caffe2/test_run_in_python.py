@@ -452,6 +452,11 @@ def test_numbers_must_be_finite() -> None:
     np.testing.assert_array_equal(workspace.FetchBlob("y"), [1, 1])
 
 
+def test_processes_are_not_connected() -> None:
+    with pytest.raises(RuntimeError, match=r"FileStoreHandlerCreate\(\).*connects processes.*one process"):
+        _run("FileStoreHandlerCreate", [], "store", path="/nowhere")
+
+
 def test_a_range_has_steps() -> None:
     for name, value in {"start": 0, "stop": 5, "step": 0}.items():
         workspace.FeedBlob(name, np.array(value))

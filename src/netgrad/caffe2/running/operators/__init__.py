@@ -25,6 +25,7 @@ from netgrad.caffe2.running.operators import (  # noqa: F401  they are registere
     paths,
     percentiles,
     printing,
+    processes,
     pruning,
     python_function,
     quantized,
