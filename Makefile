@@ -39,6 +39,7 @@ docs: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/size.py
+	$(BIN)/python benchmarks/caffe2.py
 
 # Gradients of every node test of the standard, in three forms; takes about a quarter of an hour.
 sweep: $(VENV)/dev
