@@ -272,11 +272,24 @@ def test_operands_of_a_type_that_an_operator_does_not_take_are_an_error_by_name(
         caffe2.run(net("BitwiseAnd(a,b)->(y)"), {"a": ones, "b": ones})
 
 
-@pytest.mark.parametrize("operator", ["Sum(x,w)->(y)", "Max(x,w)->(y)", "DotProduct(x,w)->(y)"])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "Sum(x,w)->(y)",
+        "Max(x,w)->(y)",
+        "DotProduct(x,w)->(y)",
+        "SigmoidCrossEntropyWithLogits(x,w)->(y)",
+        "WeightedSigmoidCrossEntropyWithLogits(x,x,w)->(y)",
+        "MarginRankingCriterion(x,w,x)->(y)",
+        "BernoulliJSD(x,w)->(y)",
+    ],
+)
 def test_operands_of_one_shape_are_not_broadcast(operator: str) -> None:
     """A column beside a vector would give a matrix."""
     blobs = {"x": np.ones((3, 1), np.float32), "w": np.ones(3, np.float32)}
-    with pytest.raises(UnsupportedOperatorError, match=r"another shape than 'x'|have \[2, 1\] dims"):
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"another shape than 'x'|have \[2(, 2)?, 1(, 2)?\] dims"
+    ):
         caffe2.run(net(operator), blobs)
 
 
@@ -371,6 +384,39 @@ def test_inputs_for_which_onnx_has_no_result_are_an_error_by_name() -> None:
     one = np.ones((), np.float32)
     with pytest.raises(UnsupportedOperatorError, match=r"Logits\(x, t\).*no result .* shapes \(\), \(\)"):
         caffe2.run(net("SigmoidCrossEntropyWithLogits(x,t)->(y)"), {"x": one, "t": one})
+    blobs: dict[str, Array] = {"x": np.ones((2, 1), np.float32), "n": np.ones((1, 2), np.int32)}
+    with pytest.raises(UnsupportedOperatorError, match=r"LengthsTopK\(x, n\).*no result"):
+        caffe2.run(net("LengthsTopK(x,n)->(y,i) {k=1}"), blobs)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "Adam(p,m,v,g,r,i)->(p,m,v)",
+        "Adagrad(p,m,g,r)->(p,m)",
+        "MomentumSGDUpdate(g,m,r,p)->(g,m,p)",
+        "Adadelta(p,m,v,g,r)->(p,m,v)",
+        "DecayAdagrad(p,m,v,g,r,i)->(p,m,v)",
+        "Wngrad(p,r,g,r)->(p,r)",
+        "Storm(p,m,r,g,r)->(p,m,r)",
+    ],
+)
+def test_a_gradient_may_have_other_dims_than_its_parameter(operator: str) -> None:
+    """It has its elements in the same order; broadcast, it would make the parameter grow."""
+    blobs: dict[str, Array] = {
+        "p": np.array([[1], [2], [3]], np.float32),
+        "m": np.full((3, 1), 0.5, np.float32),
+        "v": np.full((3, 1), 0.25, np.float32),
+        "g": np.array([[0.1], [-0.2], [0.3]], np.float32),
+        "r": np.array([0.1], np.float32),
+        "i": np.array([0], np.int64),
+    }
+    names = ["p"] if operator.startswith("Wngrad") else ["p", "m"]
+    expected = caffe2.run(net(operator), blobs, names)
+    found = caffe2.run(net(operator), {**blobs, "g": blobs["g"].reshape(3)}, names)
+    assert expected["p"].shape == (3, 1)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 def test_a_diagonal_needs_dims_of_one_size() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from netgrad.caffe2.lowering.context import Context
-from netgrad.caffe2.lowering.optimizers import root, scalar
+from netgrad.caffe2.lowering.optimizers import alike, root, scalar
 from netgrad.caffe2.lowering.registry import lowers
 from netgrad.onnx.builder import Value
 
@@ -27,6 +27,7 @@ def _adadelta(
     c: Context, parameter: Value, squares: Value, steps: Value, gradient: Value, rate: Value
 ) -> list[Value]:
     """Write h' = d h + (1 - d) g²; s = sqrt(u + e) / sqrt(h' + e) g; w' = w + r s; u' = d u + (1 - d) s²."""
+    gradient = alike(c, gradient, parameter)
     decay, epsilon = c.argument("decay", 0.95), c.argument("epsilon", 1e-5)
     after = squares * decay + gradient * gradient * (1.0 - decay)
     step = root(c, steps + epsilon) / root(c, after + epsilon) * gradient
@@ -42,6 +43,7 @@ def _decay_adagrad(
 
     c is 1 - b^t for t = iter + 1, or 1 without ``bias_correction_first``; d is ``weight_decay``.
     """
+    gradient = alike(c, gradient, parameter)
     beta = c.argument("beta1", 0.9)
     moved = first * beta + gradient * (1.0 - beta)
     after = history + gradient * gradient
@@ -58,6 +60,7 @@ def _wngrad(c: Context, parameter: Value, divisor: Value, gradient: Value, rate:
 
     Outputs 2 and 3: the rate r / (b + epsilon), and the step.
     """
+    gradient = alike(c, gradient, parameter)
     shifted = divisor + c.argument("epsilon", 1e-5)
     rates = c.b.reshape_like(scalar(c, rate, divisor), divisor) / shifted
     step = scalar(c, rates, gradient) * gradient
@@ -69,6 +72,7 @@ def _storm(
     c: Context, parameter: Value, momentum: Value, squares: Value, gradient: Value, rate: Value
 ) -> list[Value]:
     """Write s' = s + |g|²; r' = r (beta + s')^(-1/3); m' = g + (1 - momentum r'²) (m - g); w' = w + r' m'."""
+    gradient = alike(c, gradient, parameter)
     after = squares + _squares(c, gradient)
     size = scalar(c, after, gradient) + c.argument("beta", 0.1)
     own = scalar(c, rate, gradient) * c.b.binary("Pow", size, -1.0 / 3.0)

@@ -126,6 +126,7 @@ def _margin_ranking(c: Context, b: Builder, given: list[Value]) -> Value:
 @lowers("MarginRankingCriterion")
 def _margin_ranking_forward(c: Context, *given: Value) -> Value:
     """max(0, margin - t (X1 - X2)) with a target t of 1 or -1."""
+    c.same_ranks(*given)
     return _margin_ranking(c, c.b, list(given))
 
 
@@ -148,6 +149,7 @@ def _divergence(b: Builder, given: list[Value]) -> Value:
 @lowers("BernoulliJSD")
 def _bernoulli(c: Context, x: Value, target: Value) -> Value:
     """The Jensen-Shannon divergence of two chances."""
+    c.same_ranks(x, target)
     return _divergence(c.b, [x, target])
 
 

@@ -139,6 +139,7 @@ def _sigmoid_cross_entropy(c: Context, scores: Value, targets: Value) -> Value:
     With ``log_D_trick`` that of (2 t - 1) log(1 + e^-x); with ``unjoined_lr_loss``, where each positive
     example has been counted as a negative one before, that of (1 - t) log(1 + e^x) - x t.
     """
+    c.same_ranks(scores, targets)
     b, last = c.b, [c.rank(scores) - 1]
     trick, unjoined = _kind(c)
     if trick:
@@ -176,6 +177,7 @@ def _sigmoid_cross_entropy_gradient(c: Context, dy: Value, scores: Value, target
 
 @lowers("WeightedSigmoidCrossEntropyWithLogits")
 def _weighted_sigmoid_cross_entropy(c: Context, scores: Value, targets: Value, weights: Value) -> Value:
+    c.same_ranks(scores, targets, weights)
     return c.b.reduce_mean(weights * _sigmoid_entropies(c.b, scores, targets), [c.rank(scores) - 1])
 
 

@@ -19,6 +19,13 @@ def as_state(c: Context, x: Value, like: Value) -> Value:
     return x if x.is_floating else c.b.cast(x, like.dtype)
 
 
+def alike(c: Context, gradient: Value, parameter: Value) -> Value:
+    """A gradient in the shape of its parameter; it may have its elements in other dims."""
+    if c.rank(gradient) == c.rank(parameter):
+        return gradient
+    return c.b.reshape_like(gradient, parameter)
+
+
 def root(c: Context, x: Value) -> Value:
     """The square root."""
     return c.b.op("Sqrt", x)
@@ -31,7 +38,7 @@ def _momentum_sgd(
     """Write m' = mu m + r g; the step is m', or (1 + mu) m' - mu m with ``nesterov``; w' = w - step."""
     if c.definition.type == "MomentumSGDUpdate" and parameter is None:
         raise c.refused("it updates a parameter, its fourth input, which is missing")
-    mu = c.argument("momentum", 0.0)
+    mu, gradient = c.argument("momentum", 0.0), alike(c, gradient, momentum)
     after = momentum * mu + gradient * scalar(c, rate, gradient)
     step = after * (1.0 + mu) - momentum * mu if c.argument("nesterov", False) else after
     return [step, after] if parameter is None else [step, after, parameter - step]
@@ -54,6 +61,7 @@ def _adam(
     c is `adam_correction`; output 3 is s.
     """
     beta1, beta2 = c.argument("beta1", 0.9), c.argument("beta2", 0.999)
+    gradient = alike(c, gradient, parameter)
     first = first * beta1 + gradient * (1.0 - beta1)
     second = second * beta2 + gradient * gradient * (1.0 - beta2)
     step = first / (root(c, second) + c.argument("epsilon", 1e-5))
@@ -67,6 +75,7 @@ def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate
 
     With ``weight_decay`` g is the gradient plus weight_decay w.
     """
+    gradient = alike(c, gradient, parameter)
     gradient = gradient + parameter * c.argument("weight_decay", 0.0) if c.has("weight_decay") else gradient
     history = as_state(c, history, parameter) * c.argument("decay", 1.0) + gradient * gradient
     rates = scalar(c, rate, gradient) / (root(c, history) + c.argument("epsilon", 1e-5))
@@ -96,6 +105,7 @@ def _ftrl(
     size: Value | float = c.argument("alpha", 0.005) if alpha is None else scalar(c, alpha, gradient)
     axis = c.rank(state) - 1
     counts, sums = (b.squeeze(b.slice(state, axis, k, k + 1), [axis]) for k in (0, 1))
+    gradient = alike(c, gradient, parameter)
     after = counts + gradient * gradient
     sums = sums + gradient - (root(c, after) - root(c, counts)) / size * parameter
     low = c.argument("lambda1", 0.001)

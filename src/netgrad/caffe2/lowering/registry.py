@@ -44,8 +44,16 @@ def lower(context: Context, inputs: Sequence[Value | None]) -> list[Value | None
         found: Any = function(context, *inputs)
     except (ValidationError, InferenceError) as error:  # its operands are of a type that ONNX doesn't allow
         raise context.refused(str(error).splitlines()[0]) from error
+    except AssertionError as error:  # what a builder says of a value in between
+        if "element type" not in str(error):
+            raise
+        raise context.refused(_no_result(inputs)) from error
     written = [found] if isinstance(found, Value) else list(found)
     if any(value is not None and value.is_tensor and value.dtype is None for value in written):
-        shapes = ", ".join(str(value.shape) for value in inputs if value is not None)
-        raise context.refused(f"ONNX has no result for inputs of the shapes {shapes}")
+        raise context.refused(_no_result(inputs))
     return written
+
+
+def _no_result(inputs: Sequence[Value | None]) -> str:
+    shapes = ", ".join(str(value.shape) for value in inputs if value is not None)
+    return f"ONNX has no result for inputs of the shapes {shapes}"
