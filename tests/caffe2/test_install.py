@@ -135,6 +135,7 @@ def test_the_command_itself(arguments: tuple[str, ...], status: int) -> None:
 OLD = """
 import collections
 import inspect
+import time
 import numpy as np
 import six
 from caffe2.python import core
@@ -143,6 +144,13 @@ from past.builtins import basestring, xrange
 
 assert isinstance(b"bytes", basestring) and list(viewitems({"a": 1})) == [("a", 1)] and sum(xrange(4)) == 6
 assert np.zeros(2, dtype=np.int).dtype.kind == "i" and np.asscalar(np.ones(1)) == 1.0
+assert np.fromstring(b"ab", dtype=np.uint8).tolist() == np.fromstring("ab", np.uint8, 2).tolist() == [97, 98]
+assert np.fromstring("1-2", dtype=int, sep="-").tolist() == [1, 2]
+assert np.fromstring(b"ab", np.uint8).flags.writeable
+assert np.isnan(np.NaN) and -np.NINF == np.Inf == np.infty
+assert np.round_(1.25, 1) == 1.2 and np.trapz([1, 3]) == 2
+assert np.in1d([[1, 2]], [2]).tolist() == [False, True] and np.asfarray([1], int).dtype == np.float64
+assert np.msort([[2], [1]]).tolist() == [[1], [2]] and np.mat([[1]]).shape == (1, 1) and time.clock() >= 0
 assert issubclass(list, collections.Iterable)
 assert inspect.getargspec(lambda a, b=2, *c: 0).defaults == (2,)
 print(six.__name__, getattr(six, "MARK", ""))

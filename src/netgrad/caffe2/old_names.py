@@ -2,8 +2,9 @@
 """What old scripts use besides Caffe2, and later Pythons and NumPys have no more.
 
 Scripts of 2018 import the packages ``six``, ``past``, ``future`` and ``mock``, and take names from ``numpy``,
-``onnx``, ``collections`` and ``inspect`` that have since been dropped. What is there is never changed: a name
-is added where there is none, and a package is found here only if it is not installed.
+``onnx``, ``collections``, ``inspect`` and ``time`` that have since been dropped. What is there is never
+changed, but for ``numpy.fromstring`` of bytes, which would be an error: a name is added where there is none,
+and a package is found here only if it is not installed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import itertools
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
 import onnx
 import onnx.helper
+
+from netgrad.caffe2 import old_numpy
 
 
 class _TextMeta(type):
@@ -248,28 +251,6 @@ def _argspec(function: Callable[..., Any]) -> ArgSpec:
     return ArgSpec(*inspect.getfullargspec(function)[:4])
 
 
-def _numpy_names() -> dict[str, Any]:
-    return {
-        "alltrue": np.all,
-        "asscalar": lambda array: np.asarray(array).item(),
-        "bool": bool,
-        "bool8": np.bool_,
-        "complex": complex,
-        "complex_": np.complex128,
-        "cumproduct": np.cumprod,
-        "float": float,
-        "float_": np.float64,
-        "int": int,
-        "long": int,
-        "object": object,
-        "product": np.prod,
-        "sometrue": np.any,
-        "str": str,
-        "string_": np.bytes_,
-        "unicode_": np.str_,
-    }
-
-
 def _onnx_types() -> dict[str, Any]:
     """What ``onnx.mapping`` told: the numbers of ONNX's element types for NumPy's, and back."""
     numbers = [
@@ -288,12 +269,11 @@ def supply() -> None:
         sys.meta_path.append(_Finder())
     if not hasattr(onnx, "mapping"):
         importlib.import_module("onnx.mapping")
-    known = set(dir(np))
-    for name, value in _numpy_names().items():
-        if name not in known:
-            setattr(np, name, value)
+    old_numpy.supply()
     for name in collections.abc.__all__:
         if not hasattr(collections, name):
             setattr(collections, name, getattr(collections.abc, name))
+    if not hasattr(time, "clock"):
+        vars(time)["clock"] = time.process_time
     if not hasattr(inspect, "getargspec"):
         vars(inspect)["getargspec"] = _argspec
