@@ -282,14 +282,17 @@ def test_operands_of_a_type_that_an_operator_does_not_take_are_an_error_by_name(
         "WeightedSigmoidCrossEntropyWithLogits(x,x,w)->(y)",
         "MarginRankingCriterion(x,w,x)->(y)",
         "BernoulliJSD(x,w)->(y)",
+        "Adam(x,w,x,x,r,i)->(x,w,x)",
+        "Adagrad(x,w,x,r)->(x,w)",
+        "RmsProp(x,x,w,r)->(x,x,w)",
+        "Adadelta(x,x,w,x,r)->(x,x,w)",
     ],
 )
 def test_operands_of_one_shape_are_not_broadcast(operator: str) -> None:
     """A column beside a vector would give a matrix."""
-    blobs = {"x": np.ones((3, 1), np.float32), "w": np.ones(3, np.float32)}
-    with pytest.raises(
-        UnsupportedOperatorError, match=r"another shape than 'x'|have \[2(, 2)?, 1(, 2)?\] dims"
-    ):
+    blobs: dict[str, Array] = {"x": np.ones((3, 1), np.float32), "w": np.ones(3, np.float32)}
+    blobs.update(r=np.ones(1, np.float32), i=np.zeros(1, np.int64))
+    with pytest.raises(UnsupportedOperatorError, match=r"another shape than 'x'|have \[(2, )+1(, 2)?\] dims"):
         caffe2.run(net(operator), blobs)
 
 
@@ -369,6 +372,13 @@ def test_a_single_value_is_no_list_nor_the_other_way_round(operator: str, messag
     """The original goes on as if the argument weren't there."""
     with pytest.raises(UnsupportedOperatorError, match=message):
         caffe2.run(net(operator), {"x": np.ones((1, 1, 2, 2), np.float32)})
+
+
+@pytest.mark.parametrize("argument", ["stride_h=2", "dilation_w=2", "pad_t=1"])
+def test_arguments_for_two_dims_are_refused_for_others(argument: str) -> None:
+    """They would count for nothing."""
+    with pytest.raises(UnsupportedOperatorError, match="are for two dims, and the image has 1"):
+        caffe2.run(net(f"MaxPool(x)->(y) {{kernels=[2],{argument}}}"), {"x": np.ones((1, 1, 4), np.float32)})
 
 
 def test_old_pooling_beyond_the_image_is_an_error() -> None:

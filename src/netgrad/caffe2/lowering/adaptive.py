@@ -28,6 +28,7 @@ def _adadelta(
 ) -> list[Value]:
     """Write h' = d h + (1 - d) g²; s = sqrt(u + e) / sqrt(h' + e) g; w' = w + r s; u' = d u + (1 - d) s²."""
     gradient = alike(c, gradient, parameter)
+    c.same_ranks(parameter, squares, steps)
     decay, epsilon = c.argument("decay", 0.95), c.argument("epsilon", 1e-5)
     after = squares * decay + gradient * gradient * (1.0 - decay)
     step = root(c, steps + epsilon) / root(c, after + epsilon) * gradient

@@ -39,6 +39,7 @@ def _momentum_sgd(
     if c.definition.type == "MomentumSGDUpdate" and parameter is None:
         raise c.refused("it updates a parameter, its fourth input, which is missing")
     mu, gradient = c.argument("momentum", 0.0), alike(c, gradient, momentum)
+    c.same_ranks(momentum, *([] if parameter is None else [parameter]))
     after = momentum * mu + gradient * scalar(c, rate, gradient)
     step = after * (1.0 + mu) - momentum * mu if c.argument("nesterov", False) else after
     return [step, after] if parameter is None else [step, after, parameter - step]
@@ -62,6 +63,7 @@ def _adam(
     """
     beta1, beta2 = c.argument("beta1", 0.9), c.argument("beta2", 0.999)
     gradient = alike(c, gradient, parameter)
+    c.same_ranks(parameter, first, second)
     first = first * beta1 + gradient * (1.0 - beta1)
     second = second * beta2 + gradient * gradient * (1.0 - beta2)
     step = first / (root(c, second) + c.argument("epsilon", 1e-5))
@@ -76,6 +78,7 @@ def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate
     With ``weight_decay`` g is the gradient plus weight_decay w.
     """
     gradient = alike(c, gradient, parameter)
+    c.same_ranks(parameter, history)
     gradient = gradient + parameter * c.argument("weight_decay", 0.0) if c.has("weight_decay") else gradient
     history = as_state(c, history, parameter) * c.argument("decay", 1.0) + gradient * gradient
     rates = scalar(c, rate, gradient) / (root(c, history) + c.argument("epsilon", 1e-5))
@@ -86,6 +89,8 @@ def _adagrad(c: Context, parameter: Value, history: Value, gradient: Value, rate
 @lowers("RmsProp")
 def _rms_prop(c: Context, gradient: Value, squares: Value, momentum: Value, rate: Value) -> list[Value]:
     """Write s' = s + (1 - decay) (g² - s); p' = mu p + r g / sqrt(s' + epsilon), the new gradient."""
+    gradient = alike(c, gradient, squares)
+    c.same_ranks(squares, momentum)
     squares = squares + (gradient * gradient - squares) * (1.0 - c.argument("decay", 0.9))
     step = scalar(c, rate, gradient) * gradient / root(c, squares + c.argument("epsilon", 1e-5))
     momentum = momentum * c.argument("momentum", 0.0) + step

@@ -57,7 +57,9 @@ def _per_dim(c: Context, name: str, dims: int, default: int) -> list[int]:
         return listed
     if c.has(name):
         return [c.argument(name, default)] * dims
-    if dims == 2 and any(c.has(f"{name}_{letter}") for letter in _LETTERS):
+    if any(c.has(f"{name}_{letter}") for letter in _LETTERS):
+        if dims != 2:
+            raise c.refused(f"'{name}_h' and '{name}_w' are for two dims, and the image has {dims}")
         return [c.argument(f"{name}_{letter}", default) for letter in _LETTERS]
     return [default] * dims
 
@@ -66,7 +68,9 @@ def _pads(c: Context, dims: int) -> list[int]:
     listed = c.integers("pads")
     if listed:
         return listed
-    if dims == 2 and any(c.has(f"pad_{side}") for side in _SIDES):
+    if any(c.has(f"pad_{side}") for side in _SIDES):
+        if dims != 2:
+            raise c.refused(f"pads by side ('pad_t') are for two dims, and the image has {dims}")
         return [c.argument(f"pad_{side}", 0) for side in _SIDES]
     return [c.argument("pad", 0)] * (2 * dims)
 
