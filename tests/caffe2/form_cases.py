@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.caffe2.operator_cases import Array, Case, apart, conv, normal, positive, unary
+from tests.caffe2.operator_cases import Array, Case, apart, away, conv, normal, positive, unary
 from tests.caffe2.other_cases import fixed
 
 YES_NO = np.array([[True, False, True], [False, False, True]])
@@ -98,6 +98,7 @@ AXES = [
         lambda g: {"y": g["x"][1:3]},
     ),
     *(unary(f"{type_}(x)->(y) {{num_reduce_dim=0}}", np.copy, normal(3)) for type_ in OVER_NONE),
+    unary("ThresholdedRelu(x)->(y) {alpha=-0.5}", lambda x: np.where(x > -0.5, x, 0), away(4, 5)),
     unary("ReduceL1(x)->(y)", np.abs, np.asarray(-0.7)),
     unary("ReduceL2(x)->(y) {keepdims=0}", np.abs, np.asarray(-0.7)),
     # The padding is (2 - 1) 3 + 1 - 6 = -2 along each dim: a pixel is cut off at each side.

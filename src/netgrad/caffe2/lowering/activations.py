@@ -243,7 +243,8 @@ def _softplus_gradient(c: Context, y: Value, dy: Value) -> Value:
 
 @lowers("ThresholdedReluGradient")
 def _thresholded_relu_gradient(c: Context, y: Value, dy: Value) -> Value:
-    return c.b.where(y > 0.0, dy, 0.0)
+    """What passes is above the threshold, which may be negative; the rest is 0."""
+    return c.b.where(y.equals(0.0), 0.0, dy)
 
 
 @lowers("ClipGradient")
