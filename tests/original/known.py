@@ -33,6 +33,9 @@ KNOWN: dict[str, str] = {
 _OF_2018: dict[str, str] = {
     _GRADIENTS + "testMultiUseInput(AndMultipleVersions(Big)?)?": "sums have carried a tag since 2019",
     r"data_parallel_model_test\.py::.*_synchronization_barrier": "it connects processes, which is refused",
+    r"modeling/compute_norm_for_blobs_test\.py::.*": "norms have had more operators since 2019",
+    r"hypothesis_test\.py::TestOperators::test_(slice|sparse_to_dense)": "NumPy refuses it today",
+    r"layers_test\.py::.*::testDistillBatchLRLossWith.*": "off by one unit in the last place",
     r"workspace_test\.py::TestWorkspace::testGetOperatorCost": "there have been three numbers since 2019",
 }
 """More of them, of release 1.0.0: where behaviour has changed, netgrad's is the later one."""

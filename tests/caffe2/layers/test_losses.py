@@ -211,3 +211,23 @@ def test_lists_are_no_labels() -> None:
     made = model()
     with pytest.raises(AssertionError, match="logit"):
         made.BatchLRLoss(schema.Struct(("label", lists(made, [1], [1]))))
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("columns", [{}, {"weight": WEIGHT}])
+def test_a_teacher_has_a_share(columns: dict[str, Any], filtered: bool) -> None:
+    teacher = np.array([0.75, 0.0, 0.5, 0.0], np.float32)
+    share = np.where(teacher > 0, 0.5, 0) if filtered else 0.5
+    terms = (1 - share) * _entropy() + share * _entropy(teacher)
+    weight = columns["weight"][:, 0] if columns else 1
+    found = _loss_of(
+        "BatchDistillLRLoss",
+        {"label": LABEL, "teacher_label": teacher, "logit": LOGIT, **_flat(columns)},
+        teacher_weight=0.5,
+        filter_invalid_teacher_label=filtered,
+    )
+    np.testing.assert_allclose(found, (terms * weight).mean(), rtol=1e-6)
+
+
+def _flat(columns: dict[str, Any]) -> dict[str, Any]:
+    return {name: column[:, 0] for name, column in columns.items()}

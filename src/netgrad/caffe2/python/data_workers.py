@@ -109,7 +109,8 @@ class BatchFeeder(State):
         """Take what a worker has fetched, as soon as there is room; nothing once it is stopped.
 
         Raises:
-            AssertionError: It isn't an array per blob, or they hold different numbers of examples.
+            AssertionError: It isn't an array per blob, or they hold different numbers of examples, of which
+                batches can't be made.
         """
         assert len(chunk) == len(self._input_blob_names), (
             f"{len(chunk)} arrays were fetched for the blobs {', '.join(self._input_blob_names)}"
@@ -117,7 +118,9 @@ class BatchFeeder(State):
         for array in chunk:
             assert isinstance(array, np.ndarray), f"what is fetched are arrays, not {type(array).__name__}"
         counts = [array.shape[axis] for array, axis in zip(chunk, self._batch_columns, strict=True)]
-        assert len(set(counts)) == 1, f"arrays with different numbers of examples were fetched: {counts}"
+        assert self._dont_rebatch or len(set(counts)) == 1, (
+            f"arrays with different numbers of examples were fetched: {counts}"
+        )
         while self._active:
             try:
                 self._internal_queue.put(chunk, timeout=_PATIENCE)

@@ -77,7 +77,7 @@ class CompositeReaderBuilder(ReaderBuilder):
         finished: dict[Any, Any] = {}
         for builder in self._builders:
             more = {"limiter": limiter} if limiter is not None and builder is self._builders[-1] else {}
-            own = builder.setup(**kwargs, **more)
+            own = builder.setup(**kwargs, **more) or {}
             assert not set(own) & set(finished), f"Overlapping keys: {sorted(set(own) & set(finished))}"
             assert not set(own.values()) & set(finished.values()), f"Overlapping values: {own} and {finished}"
             finished.update(own)
