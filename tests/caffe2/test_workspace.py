@@ -434,7 +434,7 @@ def test_a_rate_is_said_to_have_the_shape_of_the_counter() -> None:
 
 
 def test_the_order_of_images_tells_the_axis_of_parts() -> None:
-    """Axis 3 in the order NHWC: an image's last. ``add_axis`` counts beside ``axis`` only, as it always has."""
+    """Axis 3 in the order NHWC: an image's last. ``add_axis`` counts beside ``axis`` only."""
     net = core.Net("orders")
     net.Concat(["x", "y"], ["joined", "sizes"], order="NHWC")
     net.Concat(["x", "x"], ["stacked", "ones"], axis=3, add_axis=1)
