@@ -434,16 +434,14 @@ def test_a_rate_is_said_to_have_the_shape_of_the_counter() -> None:
 
 
 def test_the_order_of_images_tells_the_axis_of_parts() -> None:
-    """Axis 3 in the order NHWC: an image's last. ``add_axis`` counts beside ``axis`` only."""
+    """Axis 3 in the order NHWC: an image's last, or a new one before it where images are put together."""
     net = core.Net("orders")
     net.Concat(["x", "y"], ["joined", "sizes"], order="NHWC")
-    net.Concat(["x", "x"], ["stacked", "ones"], axis=3, add_axis=1)
-    net.Concat(["x", "x"], ["beside", "fours"], order="NHWC", add_axis=1)
+    net.Concat(["x", "x"], ["stacked", "ones"], order="NHWC", add_axis=1)
     net.Split(["x"], ["a", "b"], order="NHWC")
     shapes, _ = workspace.InferShapesAndTypes([net], {"x": [2, 3, 5, 4], "y": [2, 3, 5, 2]})
     assert shapes["joined"] == [2, 3, 5, 6]
     assert shapes["stacked"] == [2, 3, 5, 2, 4]
-    assert shapes["beside"] == [2, 3, 5, 8]
     assert shapes["a"] == shapes["b"] == [2, 3, 5, 2]
     for name in "xy":
         workspace.FeedBlob(name, np.zeros((2, 3), np.float32))

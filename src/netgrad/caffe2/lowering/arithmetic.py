@@ -111,7 +111,7 @@ def _variadic(c: Context, *terms: Value) -> Value:
     """Of terms in one shape: these operators have never broadcast."""
     first, *others = c.definition.input
     for name, term in zip(others, terms[1:], strict=True):
-        if c.rank(term) != c.rank(terms[0]) or _differ(term, terms[0]):
+        if _differ(term, terms[0]):
             raise c.refused(f"'{name}' has another shape than '{first}'")
     if len(terms) == 1:
         return c.b.op("Identity", terms[0])
@@ -127,8 +127,10 @@ def _variadic(c: Context, *terms: Value) -> Value:
 
 
 def _differ(a: Value, b: Value) -> bool:
-    """Whether shapes of one rank are known to differ."""
-    dims = [(a.dim(axis), b.dim(axis)) for axis in range(a.rank or 0)]
+    """Whether shapes are known to differ; in the body of a loop even a rank may be unknown."""
+    if a.rank is None or b.rank is None or a.rank != b.rank:
+        return a.rank is not None and b.rank is not None
+    dims = [(a.dim(axis), b.dim(axis)) for axis in range(a.rank)]
     return any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in dims)
 
 

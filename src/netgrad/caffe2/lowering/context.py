@@ -137,12 +137,12 @@ class Context:
         return x.rank
 
     def same_ranks(self, first: Value, *others: Value) -> None:
-        """See that operands that have one shape don't differ in rank, so that none is broadcast.
+        """See that operands which have one shape do not differ in rank, as far as known: none is broadcast.
 
         Raises:
             UnsupportedOperatorError: They do.
         """
-        ranks = [self.rank(x) for x in (first, *others)]
+        ranks = [x.rank for x in (first, *others) if x.rank is not None]
         if len(set(ranks)) > 1:
             raise self.refused(f"its inputs need one shape, and they have {ranks} dims")
 

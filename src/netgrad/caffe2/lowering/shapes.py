@@ -181,8 +181,11 @@ def _join_axis(c: Context, rank: int) -> int:
 
 
 def _is_new(c: Context) -> bool:
-    """Whether parts lie along an axis of their own. ``add_axis`` counts beside ``axis`` only."""
-    return c.has("axis") and c.argument("add_axis", False)
+    """Whether parts lie along an axis of their own.
+
+    The original infers so for any ``add_axis``, and heeds it beside ``axis`` only when it runs.
+    """
+    return c.argument("add_axis", False)
 
 
 @lowers("Concat", "DepthConcat")
