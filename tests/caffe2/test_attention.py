@@ -116,6 +116,16 @@ def test_unrolled_attention(kind: str) -> None:
     check(kind, lambda model: unrolled(model, kind), masked=False)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_operator_by_operator(kind: str) -> None:
+    """Where less is known of what the gradient reads than if the net is compiled as a whole."""
+    core.GlobalInit(["caffe2", "--caffe2_operator_throw_if_fp_exceptions=1"])
+    try:
+        check(kind, lambda model: decoder(model, kind, recomputed=False, masked=False), masked=False)
+    finally:
+        core.GlobalInit(["caffe2", "--caffe2_operator_throw_if_fp_exceptions=0"])
+
+
 def check(kind: str, build: Callable[[ModelHelper], Any], masked: bool) -> None:
     """The states and the gradients by all parameters and inputs."""
     model = ModelHelper(name="decoder")
