@@ -452,6 +452,24 @@ def test_numbers_must_be_finite() -> None:
     np.testing.assert_array_equal(workspace.FetchBlob("y"), [1, 1])
 
 
+@pytest.mark.parametrize("lengths", [True, False])
+def test_texts_by_keys_become_rows(lengths: bool) -> None:
+    keys = np.array([2, 4, 6, 1, 2, 99, 2] if lengths else [4, 99, 6], np.int32)
+    texts = np.array([str(at) for at in range(keys.size)], "S")
+    for name, value in {
+        "k": keys,
+        "t": texts,
+        "d": np.array("-", "S"),
+        "n": np.array([3, 4], np.int32),
+    }.items():
+        workspace.FeedBlob(name, value)
+    inputs = ["k", "t", "d", "n"] if lengths else ["k", "t", "d"]
+    _run("SparseToDenseMask", inputs, ["y", "there"], mask=[99, 2, 6], return_presence_mask=1)
+    expected = [[b"-", b"0", b"2"], [b"5", b"6", b"-"]] if lengths else [b"1", b"-", b"2"]
+    assert workspace.FetchBlob("y").tolist() == expected
+    np.testing.assert_array_equal(workspace.FetchBlob("there"), np.array(expected) != b"-")
+
+
 def test_processes_are_not_connected() -> None:
     with pytest.raises(RuntimeError, match=r"FileStoreHandlerCreate\(\).*connects processes.*one process"):
         _run("FileStoreHandlerCreate", [], "store", path="/nowhere")

@@ -183,3 +183,29 @@ def _shape(call: Call) -> None:
         "IsEmpty": np.bool_(array.size == 0),
     }
     call.write(0, results[call.definition.type])
+
+
+@runs_texts("SparseToDenseMask")
+def _to_dense_mask(call: Call) -> None:
+    """The last value of each key of the mask, else the default; a row of them for each length."""
+    mask = list(call.argument("mask", ()))
+    keys, values, default = call.array(0).reshape(-1), call.array(1), call.array(2)
+    counts = call.array(3).reshape(-1) if len(call.definition.input) > 3 else np.array([keys.size])
+    if not mask or counts.sum() != keys.size or len(values) != keys.size:
+        raise call.error(
+            f"{keys.size} keys, {len(values)} values and lengths that add up to {counts.sum()} don't fit, or "
+            "there is no mask"
+        )
+    found = np.empty((len(counts), len(mask), *default.shape), object)
+    found[:] = default
+    there = np.zeros(found.shape[:2], bool)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    columns = {key: column for column, key in enumerate(mask)}
+    for row, key, value in zip(rows, keys.tolist(), values, strict=True):
+        if key in columns:
+            found[row, columns[key]] = value
+            there[row, columns[key]] = True
+    one_row = len(call.definition.input) < 4
+    call.put(0, found[0] if one_row else found)
+    if len(call.definition.output) > 1:
+        call.write(1, there[0] if one_row else there)
