@@ -47,6 +47,14 @@ class _Settings(hypothesis.settings):
 _DROPPED = ("timeout", "min_satisfying_examples", "use_coverage", "perform_health_check")
 
 
+def _lists(*args: Any, average_size: int | None = None, **options: Any) -> Any:
+    """Lists by strategies; the size that is wanted on average was an option once."""
+    return _lists_of_today(*args, **options)
+
+
+_lists_of_today = hypothesis.strategies.lists
+
+
 def pytest_configure() -> None:
     """Make ``caffe2.python`` importable, and the helpers that stand among the original's tests."""
     netgrad.caffe2.install()
@@ -65,3 +73,4 @@ def pytest_configure() -> None:
     hypothesis.settings.register_profile("original", profile)
     hypothesis.settings.load_profile("original")
     hypothesis.settings = _Settings  # type: ignore[misc]
+    hypothesis.strategies.lists = _lists
