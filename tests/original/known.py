@@ -40,6 +40,8 @@ _OF_2018: dict[str, str] = {
     r"layers_test\.py::.*::testDistillBatchLRLossWith.*": "off by one unit in the last place",
     r"operator_test/rand_quantization_op_test\.py::.*": "its own formula overflows in NumPy 2",
     r"operator_test/reshape_ops_test\.py::.*_missing_dim": "empty tensors have been reshaped since 2019",
+    r"operator_test/string_ops_test\.py::.*": "hypothesis refuses its alphabet today",
+    r"transformations_test\.py::.*_(converterEnforceUnusedOutputs|transformer_SinkMaxPool)": "later dropped",
     r"workspace_test\.py::TestWorkspace::testGetOperatorCost": "there have been three numbers since 2019",
 }
 """More of them, of release 1.0.0: where behaviour has changed, netgrad's is the later one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,12 +48,13 @@ class _Settings(hypothesis.settings):
 _DROPPED = ("timeout", "min_satisfying_examples", "use_coverage", "perform_health_check")
 
 
-def _lists(*args: Any, average_size: int | None = None, **options: Any) -> Any:
-    """Lists by strategies; the size that is wanted on average was an option once."""
-    return _lists_of_today(*args, **options)
+def _as_once(strategy: Callable[..., Any]) -> Callable[..., Any]:
+    """A strategy that takes the size that is wanted on average, as it once did."""
 
+    def call(*args: Any, average_size: int | None = None, **options: Any) -> Any:
+        return strategy(*args, **options)
 
-_lists_of_today = hypothesis.strategies.lists
+    return call
 
 
 def pytest_configure() -> None:
@@ -73,4 +75,5 @@ def pytest_configure() -> None:
     hypothesis.settings.register_profile("original", profile)
     hypothesis.settings.load_profile("original")
     hypothesis.settings = _Settings  # type: ignore[misc]
-    hypothesis.strategies.lists = _lists
+    for name in ("lists", "text"):
+        setattr(hypothesis.strategies, name, _as_once(getattr(hypothesis.strategies, name)))
