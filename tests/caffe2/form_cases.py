@@ -117,9 +117,9 @@ AXES = [
         ("x", "w"),
     ),
     Case(
-        "DepthConcat(x,w)->(y,s)",
-        {"x": normal(2, 3, 2), "w": normal(2, 1, 2)},
-        lambda g: {"y": np.concatenate([g["x"], g["w"]], 1), "s": np.array([3, 1])},
+        "Concat(x,w)->(y,s) {add_axis=1}",
+        {"x": normal(2, 3), "w": normal(2, 3)},
+        lambda g: {"y": np.stack([g["x"], g["w"]], 1), "s": np.array([1, 1])},
         ("x", "w"),
     ),
     Case(
